@@ -1,0 +1,57 @@
+"""The one place for errors: what was wrong, the value, what would be right, what to do next.
+
+Everything coreplan raises on purpose is a `CoreplanError`, so a caller needs one `except`, and the
+command line prints its message as a paragraph without a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+class CoreplanError(Exception):
+    """Base of all errors raised on purpose; its message is written for a person."""
+
+
+class InputError(CoreplanError, ValueError):
+    """Something the caller gave is not usable: a hyperparameter, a name, a shape."""
+
+
+class SimulatorError(CoreplanError, RuntimeError):
+    """The user's simulator raised, or returned something that is not an answer."""
+
+
+class FeatureError(CoreplanError, RuntimeError):
+    """The user's feature map raised, or returned something that breaks its own declaration."""
+
+
+class FileError(CoreplanError, OSError):
+    """A policy, checkpoint or run folder that cannot be read, written or trusted."""
+
+
+def nearest(name: str, options: Iterable[str]) -> str:
+    """A closing sentence that suggests the option closest to `name` and lists them all."""
+    options = sorted(options)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"{hint} There are: {', '.join(options)}."
+
+
+def require_positive(owner: str, **values: float | None) -> None:
+    """Raise unless every given value is a positive finite number; None means "not given"."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+            raise InputError(f"`{owner}({name}=...)` must be a positive finite number, got {value!r}.")
+
+
+def require_count(owner: str, **values: int | None) -> None:
+    """Raise unless every given value is a whole number of at least one; None means "not given"."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+            raise InputError(f"`{owner}({name}=...)` must be a whole number of at least 1, got {value!r}.")

@@ -1,0 +1,117 @@
+"""Files that cannot execute code and are never half written: npz of numbers, JSON, text; and a lock."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import FileError
+
+_META = "meta"  # JSON as bytes: numbers only, like the rest
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` so that `path` holds the old content or the new, whatever happens in between."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileError(
+            f"Could not write {path}: {error.strerror or error}. What was there before is unchanged. "
+            "Free some space, or give another folder."
+        ) from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, atomically."""
+    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    """Write arrays of numbers and their description, atomically."""
+    buffer = io.BytesIO()
+    everything = {_META: np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8), **arrays}
+    for name, array in everything.items():
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"'{name}' has dtype {array.dtype}: only numbers are ever written")
+    np.savez(buffer, **everything)  # type: ignore[arg-type]
+    write_atomic(path, buffer.getvalue())
+
+
+def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what `write_npz` wrote; anything else is a FileError that says what was found."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FileError(f"{path} is not a {kind}: it is a bare array.")
+            arrays = {name: archive[name] for name in archive.files}
+        meta = json.loads(arrays.pop(_META).tobytes())
+    except FileNotFoundError:
+        raise FileError(f"There is no file {path}.") from None
+    except FileError:
+        raise
+    except (KeyError, UnicodeDecodeError, json.JSONDecodeError):
+        raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
+    except Exception as error:  # bytes from anywhere: zip, zlib and npy readers each fail in their own ways
+        raise FileError(f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign ({error}).") from None
+    if not isinstance(meta, dict) or meta.get("format") != kind:
+        raise FileError(f"{path} is not a {kind}.")
+    if meta.get("version") != version:
+        raise FileError(
+            f"{path} has version {meta.get('version')!r} of the format; this coreplan reads version {version}. "
+            "Use the coreplan that wrote it, or plan again."
+        )
+    return arrays, meta
+
+
+class FolderLock:
+    """An OS lock on a folder, held while the process lives and freed when it dies, however it dies."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(folder / ".lock", "a+b")  # noqa: SIM115 (held, not scoped)
+        except OSError as error:
+            raise FileError(
+                f"Cannot write into the folder {folder}: {error.strerror or error}. Give a folder that is writable."
+            ) from error
+        try:
+            _lock(self._file.fileno())
+        except OSError:
+            self._file.close()
+            raise FileError(
+                f"Another run is writing into {folder}. Wait until it ends, or give another folder."
+            ) from None
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+if os.name == "nt":  # pragma: no cover
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,106 @@
+"""Ask and tell: what every planner is, and the plain values that go back and forth.
+
+A planner is a frozen dataclass of hyperparameters and pure functions of a state. It never calls a
+model or a feature map: `run` simulates what it asks for, computes features, counts, and tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ..problem import Phi
+from ..problem.model import FloatArray, IntArray, States
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a planner may know before its first query."""
+
+    core_features: Phi  # Phi~, [m, d] or Sparse [m, k]
+    m: int
+    dimension: int  # d
+    n_actions: int  # A
+    radius: float  # R
+    discount: float  # gamma
+    budget: int  # queries allowed
+
+
+class Ask(NamedTuple):
+    """What to simulate: pairs, by their number in the core set or as states; and draws from nu0."""
+
+    core_index: IntArray | None = None  # [n]; None: `states` and `actions` are given
+    states: States | None = None  # [n, ...]
+    actions: IntArray | None = None  # [n]
+    n_initial: int = 0
+
+
+class Answers(NamedTuple):
+    """What came back. Next states are opaque: a planner may hand them back in a later ask."""
+
+    ask: Ask
+    rewards: FloatArray  # [n], mapped to [0, 1]
+    next_states: States  # [n, ...]
+    next_features: Phi  # [n, A, d] or Sparse [n, A, k]
+    initial_features: Phi | None  # [n_initial, A, ...]; None where no initial state was asked for
+
+
+class ReadOut(NamedTuple):
+    """A policy before it knows its features: softmax(scale * phi . theta)."""
+
+    theta: FloatArray  # [d]
+    scale: float
+
+
+class Kernels(NamedTuple):
+    """The planner in compiled form, for the compiled loop; every ask has the same size.
+
+    `ask(u, state, hyper, core_index)` fills `core_index [n_queries]` from uniforms `u [ask_draws]`;
+    `tell(u, state, hyper, core_features, core_index, rewards, initial_phi, next_phi, scratch)` changes
+    the state in place, by uniforms `u [tell_draws]`.
+    """
+
+    ask: Callable[..., None]
+    tell: Callable[..., None]
+    hyper: Any
+    scratch: Any
+    n_queries: int
+    n_initial: int
+    ask_draws: int
+    tell_draws: int
+
+
+class Planner(Protocol):
+    """A planner; its state is a NamedTuple of arrays, which is what a checkpoint stores."""
+
+    name: ClassVar[str]
+
+    def resolve(self, setup: Setup) -> Planner:
+        """The planner with every hyperparameter filled in, which remembers the setup; or an InputError."""
+
+    def init(self, rng: np.random.Generator) -> Any:
+        """The state before the first query."""
+
+    def size(self, state: Any) -> int:
+        """How many queries the next ask makes; 0 when the planner is done."""
+
+    def ask(self, state: Any, rng: np.random.Generator) -> Ask:
+        """What to simulate next. Does not change the state."""
+
+    def tell(self, state: Any, answers: Answers, rng: np.random.Generator) -> Any:
+        """Fold the answers in; returns the state, which may be the same object changed in place."""
+
+    def policy(self, state: Any) -> ReadOut:
+        """Read the policy out."""
+
+    def diagnostics(self, state: Any) -> Mapping[str, float]:
+        """Numbers for one row of the trace; may reset what is averaged between rows."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """The hyperparameters as JSON types."""
+
+    def kernels(self) -> Kernels | None:
+        """The compiled form, where there is one."""

@@ -1,0 +1,140 @@
+"""`SoftmaxPolicy`: what a planner returns. A d-vector, a scale, and the features it speaks about.
+
+pi(a|x) = softmax_a(scale * phi(x, a) . theta); scale = infinity is the greedy policy, ties to the
+lowest index. Saved as `.npz` of numbers only: the description is JSON stored as bytes, nothing is
+pickled, so loading cannot execute code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import files, softmax
+from .errors import FileError, InputError
+from .problem import Features, Problem, checked, fingerprint, make
+from .problem.model import FloatArray, IntArray, States
+from .problem.zoo import ZOO
+from .seeds import as_generator
+
+VERSION = 1
+POLICY_FILE = "policy.npz"
+
+
+@dataclass(frozen=True)
+class SoftmaxPolicy:
+    """One compact policy.
+
+    Parameters
+    ----------
+    theta: `[d]`, finite.
+    scale: beta of `softmax(beta * phi . theta)`; positive, infinity for greedy. Zero theta is the uniform policy
+        at any finite scale.
+    features: the feature map; may be None for a policy loaded without one, which then cannot act.
+    problem_name: for a built-in problem, the name that rebuilds its features.
+    """
+
+    theta: FloatArray
+    scale: float
+    features: Features | None = None
+    problem_name: str = ""
+
+    def __post_init__(self) -> None:
+        theta = np.ascontiguousarray(self.theta, dtype=np.float64)
+        if theta.ndim != 1 or not np.isfinite(theta).all():
+            raise InputError(f"A policy's theta must be a vector of finite numbers, got shape {theta.shape}.")
+        if not self.scale > 0:
+            raise InputError(f"`SoftmaxPolicy(scale=...)` must be positive, or infinity for greedy; got {self.scale!r}.")
+        if self.features is not None and len(theta) != self.features.dimension:
+            raise InputError(
+                f"The policy has {len(theta)} numbers and the features have dimension {self.features.dimension}."
+            )
+        object.__setattr__(self, "theta", theta)
+        object.__setattr__(self, "scale", float(self.scale))
+
+    @classmethod
+    def uniform(cls, features: Features) -> SoftmaxPolicy:
+        """The policy that plays every action equally often: the paper's pi_1."""
+        return cls(np.zeros(features.dimension), 1.0, features)
+
+    def probabilities(self, states: States) -> FloatArray:
+        """pi(a|x), `[n, A]`, for a batch of states."""
+        features, states = self._ready(states)
+        p = np.empty((len(states), features.n_actions))
+        softmax.probabilities(checked(features, states), self.theta, self.scale, p)
+        return p
+
+    def act(self, states: States, rng: np.random.Generator | int) -> IntArray:
+        """One action for each state of the batch, `[n]`. Pass a Generator to go on with its stream."""
+        features, states = self._ready(states)
+        n = len(states)
+        actions = np.empty(n, dtype=np.int64)
+        u = as_generator(rng).random(n)
+        softmax.act(checked(features, states), self.theta, self.scale, u, np.empty(features.n_actions), actions)
+        return actions
+
+    def _ready(self, states: States) -> tuple[Features, States]:
+        if self.features is None:
+            raise InputError(
+                "This policy was loaded without its features, so it cannot act. Load it with "
+                "load_policy(path, problem=...), giving the problem it was planned for."
+            )
+        states = np.asarray(states)
+        if states.ndim == 0:
+            raise InputError("States come in batches: the first axis is the batch. For one state x give x[None].")
+        return self.features, states
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to `path` (a `.npz` of numbers), atomically."""
+        if self.features is None:
+            raise InputError("A policy without features has no fingerprint and cannot be saved again.")
+        meta = {
+            "format": "coreplan policy",
+            "version": VERSION,
+            "features": dict(self.features.description),
+            "fingerprint": fingerprint(self.features),
+            "problem": self.problem_name,
+        }
+        files.write_npz(Path(path), {"theta": self.theta, "scale": np.array(self.scale)}, meta)
+
+    @classmethod
+    def load(cls, path: str | Path, features: Features | None = None) -> SoftmaxPolicy:
+        """Read a policy; with `features`, check that they are the ones it was made for."""
+        arrays, meta = files.read_npz(Path(path), "coreplan policy", VERSION)
+        theta, scale = arrays.get("theta"), arrays.get("scale")
+        good = theta is not None and scale is not None and theta.dtype == np.float64 and scale.size == 1
+        if not good or theta.ndim != 1 or not np.isfinite(theta).all() or not float(scale) > 0:
+            raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
+        if features is not None and fingerprint(features) != meta.get("fingerprint"):
+            raise FileError(
+                f"{path} was made for other features: {_differences(meta.get('features'), features)}. "
+                "Load it against the problem it was planned for."
+            )
+        return cls(theta, float(scale), features, str(meta.get("problem", "")))
+
+
+def load_policy(path: str | Path, problem: Problem | None = None) -> SoftmaxPolicy:
+    """The policy in a file or a run's folder.
+
+    A policy of a built-in problem finds its features by itself. For a problem of your own give
+    `problem`: loading never imports or runs code named in the file.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / POLICY_FILE
+    policy = SoftmaxPolicy.load(path, problem.features if problem else None)
+    if problem is None and policy.problem_name.partition(":")[0] in ZOO:
+        return SoftmaxPolicy.load(path, make(policy.problem_name).features)
+    return policy
+
+
+def _differences(saved: Any, features: Features) -> str:
+    here = dict(features.description)
+    if not isinstance(saved, dict):
+        return "its description is missing"
+    keys = [k for k in here if saved.get(k) != here[k]]
+    return ", ".join(f"{k} is {saved.get(k)!r} in the file and {here[k]!r} here" for k in keys) or "unknown"
+

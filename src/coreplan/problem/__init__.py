@@ -1,0 +1,32 @@
+"""Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
+
+from .features import CompiledFeatures, Features, FunctionFeatures, Phi, Sparse, checked, fingerprint, first_fault
+from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
+from .model import CompiledModel, FunctionModel, Model
+from .problem import Problem
+from .tabular import Tabular, tabular_model
+from .zoo import ZOO, make
+
+__all__ = [
+    "ZOO",
+    "CompiledFeatures",
+    "CompiledModel",
+    "Features",
+    "FunctionFeatures",
+    "FunctionModel",
+    "Model",
+    "Phi",
+    "Problem",
+    "Sparse",
+    "Tabular",
+    "all_pairs",
+    "checked",
+    "fingerprint",
+    "first_fault",
+    "interpolation",
+    "interpolation_core",
+    "make",
+    "one_hot",
+    "table_features",
+    "tabular_model",
+]

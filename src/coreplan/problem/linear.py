@@ -1,0 +1,76 @@
+"""Exact linear MDPs (`def:linMDP`): P = Phi W and r = Phi vartheta, with Phi and W stochastic.
+
+A transition draws a feature coordinate i ~ phi(x, a), then a next state from row i of W: two uniforms
+a query, and no table of size X^2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from .features import Phi, Sparse
+from .model import CompiledModel, FloatArray, FunctionModel, IntArray, States
+from .tabular import Tabular, cumulate, draw_initial, first_above
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+    _, index, cumulative, r, rows = data
+    X = r.shape[0]
+    k = index.shape[2]
+    for n in range(states.shape[0]):
+        x, a = states[n], actions[n]
+        u, v = rng.random(), rng.random()
+        l = 0
+        while l < k - 1 and cumulative[x, a, l] <= u:
+            l += 1
+        i = index[x, a, l]
+        rewards[n] = r[x, a]
+        next_states[n] = first_above(rows, i * X, (i + 1) * X, i + v) - i * X
+
+
+def linear_model(phi: Sparse, W: FloatArray, r: FloatArray, nu0: FloatArray, compiled: bool = True) -> CompiledModel | FunctionModel:
+    """The simulator of a linear MDP given by tables: phi `[X, A, k]`, W `[d, X]`, r `[X, A]`, nu0 `[X]`.
+
+    With `compiled=False` the same simulator as plain NumPy functions; both give the same bits.
+    """
+    d, X = W.shape
+    A = r.shape[1]
+    # Row i of W is stored shifted by i, so that one sorted array holds all rows.
+    rows = (cumulate(W) + np.arange(d)[:, None]).ravel()  # [d * X]
+    data = (cumulate(nu0), phi.index, cumulate(phi.weight), np.ascontiguousarray(r), rows)
+    if compiled:
+        return CompiledModel(A, draw_initial, _step, data)
+    initial_cumulative, index, cumulative, rewards, _ = data
+
+    def initial(rng: np.random.Generator, n: int) -> States:
+        return np.minimum(np.searchsorted(initial_cumulative, rng.random(n), side="right"), X - 1)
+
+    def step(rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        u, v = rng.random((len(states), 2)).T
+        l = (cumulative[states, actions, :-1] <= u[:, None]).sum(axis=1)
+        i = index[states, actions, l]
+        y = np.searchsorted(rows, i + v, side="right") - i * X
+        return rewards[states, actions], np.minimum(y, X - 1)
+
+    return FunctionModel(A, initial, step)
+
+
+def linear_tabular(phi: Phi, W: FloatArray, r: FloatArray, nu0: FloatArray) -> Tabular:
+    """The exact description, with P kept as its factors."""
+    X, A = r.shape
+    d = len(W)
+    if isinstance(phi, Sparse):
+        k = phi.index.shape[-1]
+        flat = (phi.weight.ravel(), phi.index.ravel(), np.arange(0, X * A * k + 1, k))
+        Phi = sparse.csr_matrix(flat, shape=(X * A, d))
+    else:
+        Phi = phi.reshape(X * A, d)
+    return Tabular(states=np.arange(X), r=r, nu0=nu0, factors=(Phi, W))
+
+
+def as_sparse(phi: FloatArray) -> Sparse:
+    """Dense features `[X, A, d]` in the sparse form with k = d."""
+    return Sparse(np.broadcast_to(np.arange(phi.shape[2]), phi.shape).copy(), phi)

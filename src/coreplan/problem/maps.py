@@ -1,0 +1,141 @@
+"""Ready-made feature maps: tables, one-hot, multilinear interpolation on a grid. All compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from ..errors import InputError
+from .features import CompiledFeatures, Phi, Sparse
+from .model import FloatArray, IntArray, States
+
+
+@njit(cache=True, nogil=True)
+def _dense_table(data, states, out):  # type: ignore[no-untyped-def]
+    table = data[0]
+    for n in range(states.shape[0]):
+        if 0 <= states[n] < table.shape[0]:
+            out[n] = table[states[n]]
+        else:
+            out[n] = np.nan
+
+
+@njit(cache=True, nogil=True)
+def _sparse_table(data, states, out):  # type: ignore[no-untyped-def]
+    index, weight = data
+    for n in range(states.shape[0]):
+        if 0 <= states[n] < index.shape[0]:
+            out.index[n] = index[states[n]]
+            out.weight[n] = weight[states[n]]
+        else:
+            out.index[n] = 0
+            out.weight[n] = np.nan
+
+
+def table_features(table: Phi, dimension: int, radius: float, name: str = "table") -> CompiledFeatures:
+    """Features looked up by the state's number: `table` is `[X, A, d]` or Sparse `[X, A, k]`."""
+    if isinstance(table, Sparse):
+        _, A, k = table.index.shape
+        return CompiledFeatures(
+            _sparse_table, A, dimension, radius, nonzeros=k, data=tuple(table), name=name, state_dtype=np.int64
+        )
+    return CompiledFeatures(
+        _dense_table, table.shape[1], dimension, radius, data=(table,), name=name, state_dtype=np.int64
+    )
+
+
+@njit(cache=True, nogil=True)
+def _one_hot(data, states, out):  # type: ignore[no-untyped-def]
+    n_states = data[0]
+    A = out.index.shape[1]
+    for n in range(states.shape[0]):
+        x = states[n]
+        for a in range(A):
+            out.index[n, a, 0] = x * A + a if 0 <= x < n_states else 0
+            out.weight[n, a, 0] = 1.0 if 0 <= x < n_states else np.nan
+
+
+def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
+    """phi(x, a) = e_{x A + a}: the tabular case, d = X A. Every pair is its own core pair."""
+    return CompiledFeatures(
+        _one_hot,
+        n_actions,
+        n_states * n_actions,
+        1.0,
+        nonzeros=1,
+        data=(n_states,),
+        name="one-hot",
+        state_dtype=np.int64,
+    )
+
+
+def all_pairs(n_states: int, n_actions: int) -> tuple[IntArray, IntArray]:
+    """Every pair in the order of `one_hot`'s coordinates: states `[X A]`, actions `[X A]`."""
+    states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
+    return states, actions
+
+
+@njit(cache=True, nogil=True)
+def _interpolate(data, states, out):  # type: ignore[no-untyped-def]
+    low, step, shape = data  # [D] each
+    index, weight = out
+    A, corners, D = index.shape[1], index.shape[2], shape.shape[0]
+    for n in range(states.shape[0]):
+        for c in range(corners):
+            index[n, 0, c] = 0
+            weight[n, 0, c] = 1.0
+        for i in range(D):
+            z = (states[n, i] - low[i]) / step[i]
+            if z < 0.0:
+                z = 0.0
+            elif z > shape[i] - 1.0:
+                z = shape[i] - 1.0
+            cell = min(int(z), shape[i] - 2) if z == z else 0  # NaN goes on into the weights
+            z -= cell
+            for c in range(corners):
+                up = (c >> i) & 1
+                index[n, 0, c] = index[n, 0, c] * shape[i] + cell + up
+                weight[n, 0, c] *= z if up else 1.0 - z
+        for c in range(corners):
+            node = index[n, 0, c]
+            for a in range(A):
+                index[n, a, c] = node * A + a
+                weight[n, a, c] = weight[n, 0, c]
+
+
+def interpolation(
+    low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
+) -> CompiledFeatures:
+    """Multilinear interpolation on a regular grid, one copy an action: d = nodes x A, k = 2^D nonzeros.
+
+    phi(x, a) IS the vector of convex coefficients over (node, action) pairs, so the core set of
+    `interpolation_core` is exact (Assumption 1 with zero error) and only the inherent Bellman error
+    remains. States outside the grid are clipped to it. Radius 1: weights are nonnegative with sum 1.
+    """
+    if not len(low) == len(high) == len(shape) or min(shape) < 2 or not all(a < b for a, b in zip(low, high, strict=True)):
+        raise InputError(
+            f"A grid needs low < high and at least 2 nodes in every dimension, got low={list(low)}, "
+            f"high={list(high)}, shape={list(shape)}."
+        )
+    lows, highs, nodes = np.array(low, dtype=float), np.array(high, dtype=float), np.array(shape, dtype=np.int64)
+    return CompiledFeatures(
+        _interpolate,
+        n_actions,
+        int(nodes.prod()) * n_actions,
+        1.0,
+        nonzeros=2 ** len(nodes),
+        data=(lows, (highs - lows) / (nodes - 1), nodes),
+        name="interpolation",
+        state_dtype=np.float64,
+    )
+
+
+def interpolation_core(
+    low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
+) -> tuple[States, IntArray]:
+    """The grid's nodes times the actions, in the order of the coordinates: Phi~ is the identity."""
+    axes: list[FloatArray] = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
+    nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))  # [nodes, D]
+    return np.repeat(nodes, n_actions, axis=0), np.tile(np.arange(n_actions), len(nodes))

@@ -1,0 +1,91 @@
+"""`Problem`: a model, features, a discount and a reward range; and what may be known exactly of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .features import CompiledFeatures, Features
+from .model import CompiledModel, IntArray, Model, States
+from .tabular import Tabular
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a user hands over: maximise the normalised discounted return (1 - gamma) E sum gamma^t r_t.
+
+    Parameters
+    ----------
+    model: the batched simulator.
+    features: the feature map phi; it must speak about the model's states and number of actions.
+    discount: gamma in (0, 1).
+    reward_range: (lowest, highest) reward the simulator may return. Inside, rewards are mapped to
+        [0, 1], as the paper assumes, and every report maps values back.
+    core_pairs: `(states [m, ...], actions [m])` of the core set that the problem brings, if any.
+    name: how reports call it; for a built-in problem, the name that builds it again.
+    tabular: a function that enumerates the problem exactly, if that is possible. Only judges use it:
+        a planner sees samples and features.
+    """
+
+    model: Model
+    features: Features
+    discount: float
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    core_pairs: tuple[States, IntArray] | None = field(default=None, repr=False)
+    name: str = "problem"
+    tabular: Callable[[], Tabular] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, Model):
+            raise InputError(
+                f"`Problem(model=...)` needs n_actions, initial(rng, n) and step(rng, states, actions); "
+                f"{type(self.model).__name__} has not all three. FunctionModel makes a model from two functions."
+            )
+        if not isinstance(self.features, Features):
+            raise InputError(
+                f"`Problem(features=...)` must be a feature map with n_actions, dimension, radius and nonzeros, "
+                f"got {type(self.features).__name__}. FunctionFeatures makes one from a function."
+            )
+        discount = _number("discount", self.discount)
+        if not 0.0 < discount < 1.0:
+            raise InputError(f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}.")
+        try:
+            low, high = (_number("reward_range", v) for v in self.reward_range)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`Problem(reward_range=...)` must be a pair (lowest, highest), got {self.reward_range!r}."
+            ) from error
+        if not low < high:
+            raise InputError(f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}.")
+        if self.model.n_actions != self.features.n_actions:
+            raise InputError(
+                f"The model has {self.model.n_actions} actions and the features {self.features.n_actions}; "
+                "they must agree."
+            )
+        object.__setattr__(self, "discount", discount)
+        object.__setattr__(self, "reward_range", (low, high))
+
+    @property
+    def n_actions(self) -> int:
+        """A, the number of actions."""
+        return self.model.n_actions
+
+    @property
+    def compiled(self) -> bool:
+        """Whether simulator and features are both Numba functions, so that a whole run can be compiled."""
+        return isinstance(self.model, CompiledModel) and isinstance(self.features, CompiledFeatures)
+
+    def to_reward_units(self, value: float) -> float:
+        """A normalised value in [0, 1] as a discounted average in the user's own reward units."""
+        low, high = self.reward_range
+        return low + (high - low) * value
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str)) or not np.isscalar(value) or not np.isfinite(value):  # type: ignore[call-overload]
+        raise InputError(f"`Problem({name}=...)` must be made of finite numbers, got {value!r}.")
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""The zoo of built-in problems, by name with parameters: `river-linear:L=15,discount=0.99`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import InputError, nearest
+from ..problem import Problem
+from .mountain_car import mountain_car
+from .random_linear import random_linear
+from .river import river_linear, river_swim, river_swim_long
+
+ZOO: dict[str, Callable[..., Problem]] = {
+    "random-linear": random_linear,
+    "river-swim": river_swim,
+    "river-swim-long": river_swim_long,
+    "river-linear": river_linear,
+    "mountain-car": mountain_car,
+}
+
+
+def make(spec: str) -> Problem:
+    """The built-in problem of that name; its parameters follow a colon: `random-linear:states=10**15,lazy=true`.
+
+    The same name always gives the same problem: a run's seed never changes it, `instance=3` does.
+    """
+    name, _, settings = spec.partition(":")
+    if name not in ZOO:
+        raise InputError(f"There is no built-in problem '{name}'.{nearest(name, ZOO)}")
+    factory = ZOO[name]
+    options = {p.name: p.default for p in inspect.signature(factory).parameters.values()}
+    given = {}
+    for item in filter(None, settings.split(",")):
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise InputError(f"'{item}' in '{spec}' is not of the form parameter=value.")
+        if key not in options:
+            raise InputError(f"'{name}' has no parameter '{key}'.{nearest(key, options)}")
+        given[key] = _matching(options[key], parse_value(text), f"{name}:{key}")
+    return dataclasses.replace(factory(**given), name=spec)
+
+
+def parse_value(text: str) -> Any:
+    """A setting from the command line: whole numbers (also `10**15`, `2^40`), numbers, true/false, else text."""
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    power = re.fullmatch(r"(\d{1,6})(?:\*\*|\^)(\d{1,3})", text)
+    if power:
+        return int(power[1]) ** int(power[2])
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _matching(default: Any, value: Any, name: str) -> Any:
+    if isinstance(default, bool):
+        good = isinstance(value, bool)
+    elif isinstance(default, float):
+        good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    else:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 1e6 for a count
+        good = type(value) is type(default)
+    if not good:
+        kind = {"bool": "true or false", "int": "a whole number", "float": "a number"}[type(default).__name__]
+        raise InputError(f"`{name}` must be {kind}, got '{value}'.")
+    return value

@@ -1,0 +1,62 @@
+"""`mountain-car`: Gymnasium's MountainCar with interpolation features and their exact core set."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ...errors import require_count
+from ..maps import interpolation, interpolation_core
+from ..model import CompiledModel
+from ..problem import Problem
+
+_LOW, _HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
+_GOAL = 0.5
+_FORCE, _GRAVITY = 0.001, 0.0025
+
+
+@njit(cache=True, nogil=True)
+def _initial(rng, data, states):  # type: ignore[no-untyped-def]
+    for n in range(states.shape[0]):
+        states[n, 0] = -0.6 + 0.2 * rng.random()
+        states[n, 1] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+    for n in range(states.shape[0]):
+        position, velocity = states[n, 0], states[n, 1]
+        if position >= _GOAL:  # absorbed: pays 0 for ever
+            rewards[n] = 0.0
+            next_states[n, 0], next_states[n, 1] = 0.6, 0.07
+            continue
+        velocity += (actions[n] - 1) * _FORCE - math.cos(3.0 * position) * _GRAVITY
+        velocity = min(max(velocity, -0.07), 0.07)
+        position = min(max(position + velocity, -1.2), 0.6)
+        if position <= -1.2 and velocity < 0.0:
+            velocity = 0.0
+        if position >= _GOAL:
+            position, velocity = 0.6, 0.07
+        rewards[n] = -1.0
+        next_states[n, 0], next_states[n, 1] = position, velocity
+
+
+def mountain_car(grid: int = 61, discount: float = 0.99) -> Problem:
+    """MountainCar with multilinear interpolation on a grid x grid net: d = m = 3 grid^2, 4 nonzeros, R = 1.
+
+    Gymnasium's dynamics: actions push left, nothing, right; reward -1 a step until the car reaches
+    position 0.5, then 0 for ever. A car that arrives is put at the grid's corner (0.6, 0.07), a node of
+    its own that nothing else can reach, so the terminal state has its own features and core pairs.
+    In normalised units the value is E[discount^(steps to the goal)].
+    """
+    require_count("mountain-car", grid=grid - 1)
+    shape = (grid, grid)
+    return Problem(
+        model=CompiledModel(3, _initial, _step, state_shape=(2,), state_dtype=np.float64),
+        features=interpolation(_LOW, _HIGH, shape, 3),
+        discount=discount,
+        reward_range=(-1.0, 0.0),
+        core_pairs=interpolation_core(_LOW, _HIGH, shape, 3),
+    )

@@ -1,0 +1,212 @@
+"""The one loop, at two speeds: ask, simulate, tell.
+
+`PythonLoop` drives any planner and any model through the public protocol. `CompiledLoop` runs the same
+steps inside Numba, where model, features and planner all have kernels. Both consume the two random
+streams in the same order and call the same kernels, so that they give the same bits (a test checks it).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numba import njit
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+from ..errors import CoreplanError, InputError, SimulatorError
+from ..planners import Kernels, Planner, Setup
+from ..problem import CompiledFeatures, CompiledModel, Phi, first_fault
+from ..problem.features import raise_fault
+from ..problem.model import FloatArray, IntArray, States
+from ..seeds import restore, state_of
+from .simulator import Simulator, first_bad_reward, first_not_finite, to_unit
+
+_PATIENCE = 0.1  # seconds of asks between two looks at progress, checkpoints and Ctrl-C
+
+
+class Loop(Protocol):
+    """Drives a planner. `state` is what a checkpoint stores of it."""
+
+    state: Any
+
+    def warm_up(self) -> None:
+        """Compile what will be called."""
+
+    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+        """Make at least one ask, and at most as many as bring the count of queries to `until` or above.
+
+        On an error nothing has happened: state, streams and counters are where an ask (here) or a chunk of
+        asks (compiled) began.
+        """
+
+
+class PythonLoop:
+    """The loop for any model: one batch at a time."""
+
+    def __init__(self, planner: Planner, simulator: Simulator, rng: np.random.Generator) -> None:
+        self.planner, self.simulator, self.rng = planner, simulator, rng
+        self.state = planner.init(rng)
+
+    def warm_up(self) -> None:
+        """The kernels compile on the first batch, and are cached on disk."""
+
+    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+        begin = time.perf_counter()
+        while True:
+            mark, before = self.simulator.mark(), state_of(self.rng)
+            try:
+                answers = self.simulator.answer(self.planner.ask(self.state, self.rng))
+            except BaseException:  # Ctrl-C too: the ask is abandoned as a whole
+                self.simulator.return_to(mark)
+                restore(self.rng, before)
+                raise
+            self.state = self.planner.tell(self.state, answers, self.rng)
+            left = until - self.simulator.queries
+            if left <= 0 or self.planner.size(self.state) == 0 or stop() or time.perf_counter() - begin > _PATIENCE:
+                return
+
+
+class Buffers(NamedTuple):
+    """The arrays of one ask, reused by every iteration of the compiled loop."""
+
+    ask_draws: FloatArray
+    tell_draws: FloatArray
+    core_index: IntArray
+    states: States
+    actions: IntArray
+    rewards: FloatArray
+    next_states: States
+    initial_states: States
+    initial_phi: Phi
+    next_phi: Phi
+
+
+def fill(rng: np.random.Generator, u: FloatArray) -> None:
+    """Uniforms into `u`; in compiled code one by one, the same numbers."""
+    rng.random(out=u)
+
+
+@overload(fill)
+def _fill(rng, u):  # type: ignore[no-untyped-def]
+    def one_by_one(rng, u):  # type: ignore[no-untyped-def]
+        for i in range(u.shape[0]):
+            u[i] = rng.random()
+
+    return one_by_one
+
+
+@njit(nogil=True)  # takes functions as arguments, so Numba's cache would never hit
+def _loop(n, rng, stream, ask, tell, initial, step, features, model_data, feature_data, core, dimension, radius, limits, state, hyper, scratch, b):  # type: ignore[no-untyped-def]  # fmt: skip
+    """`n` iterations; returns how many were done, fewer if an answer is at fault (it stays in the buffers)."""
+    core_states, core_actions, core_features = core
+    for i in range(n):
+        fill(rng, b.ask_draws)
+        ask(b.ask_draws, state, hyper, b.core_index)
+        for q in range(b.core_index.shape[0]):
+            b.states[q] = core_states[b.core_index[q]]
+            b.actions[q] = core_actions[b.core_index[q]]
+        initial(stream, model_data, b.initial_states)
+        features(feature_data, b.initial_states, b.initial_phi)
+        step(stream, model_data, b.states, b.actions, b.rewards, b.next_states)
+        features(feature_data, b.next_states, b.next_phi)
+        if (
+            first_not_finite(b.initial_states) >= 0
+            or first_not_finite(b.next_states) >= 0
+            or first_bad_reward(b.rewards, limits) >= 0
+            or first_fault(b.initial_phi, dimension, radius) >= 0
+            or first_fault(b.next_phi, dimension, radius) >= 0
+        ):
+            return i
+        to_unit(b.rewards, limits)
+        fill(rng, b.tell_draws)
+        tell(b.tell_draws, state, hyper, core_features, b.core_index, b.rewards, b.initial_phi, b.next_phi, scratch)
+    return n
+
+
+class CompiledLoop:
+    """The loop inside Numba, in chunks that end where a block of noise ends."""
+
+    def __init__(self, planner: Planner, kernels: Kernels, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> None:
+        model, features = simulator.problem.model, simulator.problem.features
+        assert isinstance(model, CompiledModel) and isinstance(features, CompiledFeatures)
+        self.planner, self.kernels, self.simulator, self.rng = planner, kernels, simulator, rng
+        self.state = planner.init(rng)
+        n, n_initial = kernels.n_queries, kernels.n_initial
+        states = np.empty((n, *simulator.core.states.shape[1:]), dtype=model.state_dtype)
+        core_states = np.ascontiguousarray(simulator.core.states, dtype=model.state_dtype)
+        if core_states.shape[1:] != model.state_shape:
+            raise InputError(
+                f"The core set's states have shape {core_states.shape[1:]} each and the model's {model.state_shape}."
+            )
+        self.buffers = Buffers(
+            np.empty(kernels.ask_draws), np.empty(kernels.tell_draws), np.empty(n, dtype=np.int64),
+            states, np.empty(n, dtype=np.int64), np.empty(n), model.empty_states(n),
+            model.empty_states(n_initial), features.empty(n_initial), features.empty(n),
+        )  # fmt: skip
+        self.core = (core_states, simulator.core.actions, setup.core_features)
+        self.model, self.features = model, features
+
+    def warm_up(self) -> None:
+        try:
+            self._run(0)
+        except NumbaError as error:
+            raise InputError(
+                "Numba cannot compile the model or the features together with the planner: "
+                f"{str(error).strip().splitlines()[-1].strip()} Check the kernels' arguments against the docstrings "
+                "of CompiledModel and CompiledFeatures, or use FunctionModel and FunctionFeatures."
+            ) from None
+
+    def _run(self, n: int) -> int:
+        k, f = self.kernels, self.features
+        return _loop(
+            n, self.rng, self.simulator.stream, k.ask, k.tell, self.model.initial_kernel, self.model.step_kernel,
+            f.kernel, self.model.data, f.data, self.core, f.dimension, float(f.radius), self.simulator.limits,
+            self.state, k.hyper, k.scratch, self.buffers,
+        )  # fmt: skip
+
+    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+        simulator, size = self.simulator, self.kernels.n_queries
+        mark, before = simulator.mark(), state_of(self.rng)
+        state = [a.copy() for a in self.state]
+        simulator.open_block(size)
+        n = max(1, min(-(-(until - simulator.queries) // size), -(-(simulator.block - simulator.used) // size)))
+        try:
+            done = self._run(n)
+            if done < n:
+                self._raise_fault()
+        except BaseException as error:
+            for here, there in zip(self.state, state, strict=True):
+                here[...] = there
+            simulator.return_to(mark)
+            restore(self.rng, before)
+            if isinstance(error, Exception) and not isinstance(error, CoreplanError):
+                raise SimulatorError(
+                    f"The compiled simulator or features raised {type(error).__name__}: {error}."
+                ) from error
+            raise
+        simulator.served(n * size, n * self.kernels.n_initial)
+
+    def _raise_fault(self) -> None:
+        b, simulator, features = self.buffers, self.simulator, self.features
+        for name, states in (("initial", b.initial_states), ("step", b.next_states)):
+            at = first_not_finite(states)
+            if at >= 0:
+                simulator.raise_bad_state(name, states[at])
+        at = first_bad_reward(b.rewards, simulator.limits)
+        if at >= 0:
+            simulator.raise_bad_reward(b.states[at], int(b.actions[at]), float(b.rewards[at]))
+        for states, phi in ((b.initial_states, b.initial_phi), (b.next_states, b.next_phi)):
+            at = first_fault(phi, features.dimension, features.radius)
+            if at >= 0:
+                raise_fault(features, states, phi, at)
+
+
+def make_loop(planner: Planner, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> Loop:
+    """The compiled loop where everything has kernels and an ask fits into a block; else the Python one."""
+    kernels = planner.kernels()
+    if kernels is not None and simulator.problem.compiled and kernels.n_queries <= simulator.block:
+        return CompiledLoop(planner, kernels, setup, simulator, rng)
+    return PythonLoop(planner, simulator, rng)

@@ -1,0 +1,83 @@
+"""Compiled pieces of softmax policies over features, dense and sparse: score, softmax, sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+
+def score(phi: Any, n: int, a: int, theta: Any) -> float:
+    """phi(x_n, a) . theta, resolved by the features' type inside compiled code."""
+    raise TypeError("score is for compiled code")
+
+
+@overload(score, inline="always")
+def _score(phi, n, a, theta):  # type: ignore[no-untyped-def]
+    if isinstance(phi, types.Array):
+
+        def dense(phi, n, a, theta):  # type: ignore[no-untyped-def]
+            s = 0.0
+            for i in range(phi.shape[2]):
+                s += phi[n, a, i] * theta[i]
+            return s
+
+        return dense
+
+    def sparse(phi, n, a, theta):  # type: ignore[no-untyped-def]
+        s = 0.0
+        for i in range(phi.weight.shape[2]):
+            s += phi.weight[n, a, i] * theta[phi.index[n, a, i]]
+        return s
+
+    return sparse
+
+
+@njit(cache=True, nogil=True)
+def softmax(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
+    """p[a] = softmax_a(scale * phi(x_n, a) . w), `p [A]`; scale = inf is greedy, ties to the lowest index."""
+    A = p.shape[0]
+    best = 0
+    for a in range(A):
+        p[a] = score(phi, n, a, w)
+        if p[a] > p[best]:
+            best = a
+    if scale == np.inf:
+        p[:] = 0.0
+        p[best] = 1.0
+        return
+    top, total = p[best], 0.0
+    for a in range(A):
+        p[a] = math.exp(scale * (p[a] - top))
+        total += p[a]
+    for a in range(A):
+        p[a] /= total
+
+
+@njit(cache=True, nogil=True)
+def sample(p, u):  # type: ignore[no-untyped-def]
+    """The index drawn from the distribution `p` by one uniform `u` in [0, 1)."""
+    c = 0.0
+    for a in range(p.shape[0] - 1):
+        c += p[a]
+        if u < c:
+            return a
+    return p.shape[0] - 1
+
+
+@njit(cache=True, nogil=True)
+def probabilities(phi, w, scale, p):  # type: ignore[no-untyped-def]
+    """`softmax` for a batch: `p [n, A]`."""
+    for n in range(p.shape[0]):
+        softmax(phi, n, w, scale, p[n])
+
+
+@njit(cache=True, nogil=True)
+def act(phi, w, scale, u, p, actions):  # type: ignore[no-untyped-def]
+    """One action a state into `actions [n]`, by the uniforms `u [n]`; `p [A]` is scratch."""
+    for n in range(u.shape[0]):
+        softmax(phi, n, w, scale, p)
+        actions[n] = sample(p, u[n])
