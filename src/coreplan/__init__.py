@@ -1,0 +1,48 @@
+"""coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out."""
+
+from ._version import __version__
+from .core import CoreSet
+from .errors import CoreplanError, FeatureError, FileError, InputError, SimulatorError
+from .judge import Evaluation, evaluate
+from .planners import PrimalDual
+from .policy import SoftmaxPolicy, load_policy
+from .problem import (
+    CompiledFeatures,
+    CompiledModel,
+    Features,
+    FunctionFeatures,
+    FunctionModel,
+    Model,
+    Problem,
+    Sparse,
+    make,
+)
+from .run import Plan, plan
+from .run.status import Status
+
+__all__ = [
+    "CompiledFeatures",
+    "CompiledModel",
+    "CoreSet",
+    "CoreplanError",
+    "Evaluation",
+    "FeatureError",
+    "Features",
+    "FileError",
+    "FunctionFeatures",
+    "FunctionModel",
+    "InputError",
+    "Model",
+    "Plan",
+    "PrimalDual",
+    "Problem",
+    "SimulatorError",
+    "SoftmaxPolicy",
+    "Sparse",
+    "Status",
+    "__version__",
+    "evaluate",
+    "load_policy",
+    "make",
+    "plan",
+]

@@ -36,34 +36,43 @@ def _score(phi, n, a, theta):  # type: ignore[no-untyped-def]
     return sparse
 
 
-@njit(cache=True, nogil=True)
-def softmax(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
-    """p[a] = softmax_a(scale * phi(x_n, a) . w), `p [A]`; scale = inf is greedy, ties to the lowest index."""
-    A = p.shape[0]
+@njit(cache=True, nogil=True, inline="always")
+def _exponentials(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
+    """p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; returns their sum.
+
+    scale = inf is greedy, ties to the lowest index.
+    """
     best = 0
-    for a in range(A):
+    for a in range(p.shape[0]):
         p[a] = score(phi, n, a, w)
         if p[a] > p[best]:
             best = a
     if scale == np.inf:
         p[:] = 0.0
         p[best] = 1.0
-        return
+        return 1.0
     top, total = p[best], 0.0
-    for a in range(A):
+    for a in range(p.shape[0]):
         p[a] = math.exp(scale * (p[a] - top))
         total += p[a]
-    for a in range(A):
+    return total
+
+
+@njit(cache=True, nogil=True)
+def softmax(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
+    """pi(.|x_n) = softmax(scale * phi(x_n, .) . w) into `p [A]`."""
+    total = _exponentials(phi, n, w, scale, p)
+    for a in range(p.shape[0]):
         p[a] /= total
 
 
 @njit(cache=True, nogil=True)
-def sample(p, u):  # type: ignore[no-untyped-def]
-    """The index drawn from the distribution `p` by one uniform `u` in [0, 1)."""
-    c = 0.0
+def choose(phi, n, w, scale, u, p):  # type: ignore[no-untyped-def]
+    """An action from softmax(scale * phi(x_n, .) . w) by one uniform `u` in [0, 1); `p [A]` is scratch."""
+    c = u * _exponentials(phi, n, w, scale, p)
     for a in range(p.shape[0] - 1):
-        c += p[a]
-        if u < c:
+        c -= p[a]
+        if c < 0.0:
             return a
     return p.shape[0] - 1
 
@@ -77,7 +86,6 @@ def probabilities(phi, w, scale, p):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def act(phi, w, scale, u, p, actions):  # type: ignore[no-untyped-def]
-    """One action a state into `actions [n]`, by the uniforms `u [n]`; `p [A]` is scratch."""
+    """`choose` for a batch: `actions [n]` by `u [n]`."""
     for n in range(u.shape[0]):
-        softmax(phi, n, w, scale, p)
-        actions[n] = sample(p, u[n])
+        actions[n] = choose(phi, n, w, scale, u[n], p)

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from ..problem.model import FloatArray, IntArray
-from ..softmax import sample, score, softmax
+from ..softmax import choose, score, softmax
 
 
 class State(NamedTuple):
@@ -181,10 +181,8 @@ def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_ph
     d = theta.shape[0]
     mean[:] = 0.0
     for i in range(K):
-        softmax(initial_phi, i, Theta, beta, p)
-        a0 = sample(p, u[i])
-        softmax(next_phi, i, Theta, beta, p)
-        a = sample(p, u[K + i])
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         norm2 = 0.0
         for l in range(d):
@@ -227,10 +225,8 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
         norm2 += v[l] * v[l]
     s, S = 1.0, 0.0
     for i in range(K):
-        softmax(initial_phi, i, Theta, beta, p)
-        a0 = sample(p, u[i])
-        softmax(next_phi, i, Theta, beta, p)
-        a = sample(p, u[K + i])
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         S += s  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
         norm2 += _move(v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -alpha * (1.0 - gamma) / s, S)

@@ -16,22 +16,23 @@ from .model import FloatArray, IntArray, States
 def _dense_table(data, states, out):  # type: ignore[no-untyped-def]
     table = data[0]
     for n in range(states.shape[0]):
-        if 0 <= states[n] < table.shape[0]:
-            out[n] = table[states[n]]
-        else:
-            out[n] = np.nan
+        x = states[n]
+        known = 0 <= x < table.shape[0]
+        for a in range(out.shape[1]):  # element by element: a slice assignment costs three times as much
+            for i in range(out.shape[2]):
+                out[n, a, i] = table[x, a, i] if known else np.nan
 
 
 @njit(cache=True, nogil=True)
 def _sparse_table(data, states, out):  # type: ignore[no-untyped-def]
     index, weight = data
     for n in range(states.shape[0]):
-        if 0 <= states[n] < index.shape[0]:
-            out.index[n] = index[states[n]]
-            out.weight[n] = weight[states[n]]
-        else:
-            out.index[n] = 0
-            out.weight[n] = np.nan
+        x = states[n]
+        known = 0 <= x < index.shape[0]
+        for a in range(index.shape[1]):
+            for i in range(index.shape[2]):
+                out.index[n, a, i] = index[x, a, i] if known else 0
+                out.weight[n, a, i] = weight[x, a, i] if known else np.nan
 
 
 def table_features(table: Phi, dimension: int, radius: float, name: str = "table") -> CompiledFeatures:

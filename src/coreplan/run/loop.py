@@ -35,9 +35,10 @@ class Loop(Protocol):
     def warm_up(self) -> None:
         """Compile what will be called."""
 
-    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
         """Make at least one ask, and at most as many as bring the count of queries to `until` or above.
 
+        Never goes beyond `budget`; the caller has seen that one more ask fits.
         On an error nothing has happened: state, streams and counters are where an ask (here) or a chunk of
         asks (compiled) began.
         """
@@ -53,7 +54,7 @@ class PythonLoop:
     def warm_up(self) -> None:
         """The kernels compile on the first batch, and are cached on disk."""
 
-    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
         begin = time.perf_counter()
         while True:
             mark, before = self.simulator.mark(), state_of(self.rng)
@@ -64,8 +65,10 @@ class PythonLoop:
                 restore(self.rng, before)
                 raise
             self.state = self.planner.tell(self.state, answers, self.rng)
-            left = until - self.simulator.queries
-            if left <= 0 or self.planner.size(self.state) == 0 or stop() or time.perf_counter() - begin > _PATIENCE:
+            queries, size = self.simulator.queries, self.planner.size(self.state)
+            if queries >= until or size == 0 or queries + size > budget:
+                return
+            if stop() or time.perf_counter() - begin > _PATIENCE:
                 return
 
 
@@ -167,12 +170,14 @@ class CompiledLoop:
             self.state, k.hyper, k.scratch, self.buffers,
         )  # fmt: skip
 
-    def advance(self, until: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
         simulator, size = self.simulator, self.kernels.n_queries
         mark, before = simulator.mark(), state_of(self.rng)
         state = [a.copy() for a in self.state]
         simulator.open_block(size)
-        n = max(1, min(-(-(until - simulator.queries) // size), -(-(simulator.block - simulator.used) // size)))
+        to_until = -(-(until - simulator.queries) // size)  # rounded up
+        to_block = -(-(simulator.block - simulator.used) // size)
+        n = max(1, min(to_until, to_block, (budget - simulator.queries) // size))
         try:
             done = self._run(n)
             if done < n:

@@ -1,0 +1,1 @@
+"""Benchmarks as programs: ratios within one run, never timed tests."""

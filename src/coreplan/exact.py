@@ -1,0 +1,72 @@
+"""Exact values of enumerable problems, for reports and judges. No planner imports this.
+
+Values are the paper's: normalised returns (1 - gamma) <nu0, V> in [0, 1].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+
+from .errors import InputError
+from .policy import SoftmaxPolicy
+from .problem import Tabular
+from .problem.model import FloatArray
+
+_CHEAP = 2_000_000  # multiplications that one row of a trace may cost
+
+
+def value_function(table: Tabular, pi: FloatArray, discount: float) -> FloatArray:
+    """V^pi, `[X]`, of a policy pi `[X, A]`: the solution of V = M^pi (r + gamma P V) (`eq:BE`)."""
+    X, A = table.r.shape
+    if pi.shape != (X, A):
+        raise InputError(f"A policy over {X} states and {A} actions has shape {(X, A)}, got {pi.shape}.")
+    rows = np.abs(pi.sum(axis=1) - 1.0)
+    if not (pi >= 0).all() or rows.max() > 1e-8:
+        raise InputError(f"pi(.|x={int(rows.argmax())}) is not a distribution: it sums to {pi[rows.argmax()].sum():.9g}.")
+    r = np.einsum("xa,xa->x", pi, table.r)
+    # M^pi as a sparse matrix [X, X * A].
+    M = sparse.csr_matrix((pi.ravel(), np.arange(X * A), np.arange(0, X * A + 1, A)), shape=(X, X * A))
+    if table.factors is not None:
+        # V = r + gamma (M Phi) w with w = W V, hence (I - gamma W M Phi) w = W r: d x d.
+        Phi, W = table.factors
+        MPhi = M @ Phi
+        MPhi = MPhi.toarray() if sparse.issparse(MPhi) else MPhi
+        w = np.linalg.solve(np.eye(len(W)) - discount * (W @ MPhi), W @ r)
+        return r + discount * (MPhi @ w)
+    if sparse.issparse(table.P):
+        return spsolve(sparse.eye(X, format="csc") - discount * (M @ table.P).tocsc(), r)
+    return np.linalg.solve(np.eye(X) - discount * (M @ table.P), r)
+
+
+def normalised(table: Tabular, V: FloatArray, discount: float) -> float:
+    """(1 - gamma) <nu0, V>."""
+    return float((1.0 - discount) * (table.nu0 @ V))
+
+
+def policy_value(table: Tabular, policy: SoftmaxPolicy, discount: float) -> float:
+    """The exact normalised value of a policy."""
+    return normalised(table, value_function(table, policy.probabilities(table.states), discount), discount)
+
+
+def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatArray]:
+    """V* `[X]` and Q* `[X, A]`, by policy iteration, each improvement being a strict one."""
+    X, A = table.r.shape
+    choice = np.zeros(X, dtype=np.int64)
+    while True:
+        V = value_function(table, np.eye(A)[choice], discount)
+        Q = table.r + discount * table.expect(V).reshape(X, A)
+        better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-12 / (1.0 - discount)
+        if not better.any():
+            return V, Q
+        choice = np.where(better, Q.argmax(axis=1), choice)
+
+
+def is_cheap(table: Tabular) -> bool:
+    """Whether `policy_value` takes about a millisecond, so that a trace can afford it."""
+    X, A = table.r.shape
+    if table.factors is not None:
+        d = len(table.factors[1])
+        return X * A * d + X * d * d + d**3 <= _CHEAP
+    return X**3 <= _CHEAP

@@ -1,0 +1,88 @@
+"""How good a policy is: exactly where states can be enumerated, else by Monte Carlo with an interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from .errors import InputError, require_count
+from .exact import normalised, optimal_values, policy_value
+from .policy import SoftmaxPolicy
+from .problem import Problem
+from .seeds import as_generator
+
+_TAIL = 1e-4  # rollouts stop where what is left of the discounted weight is at most this
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A policy's normalised value, in [0, 1]; None where a number is not known.
+
+    `gap` = optimum - value and `sub` = gap / (optimum - uniform): 0 is optimal, 1 is as good as uniform.
+    """
+
+    value: float
+    low: float
+    high: float
+    exact: bool
+    optimum: float | None = None
+    uniform: float | None = None
+    queries: int = 0  # simulator queries spent on evaluating, never counted as planning
+
+    @property
+    def gap(self) -> float | None:
+        return None if self.optimum is None else self.optimum - self.value
+
+    @property
+    def sub(self) -> float | None:
+        if self.optimum is None or self.uniform is None or self.optimum <= self.uniform:
+            return None
+        return (self.optimum - self.value) / (self.optimum - self.uniform)
+
+
+def evaluate(
+    problem: Problem,
+    policy: SoftmaxPolicy,
+    *,
+    rollouts: int = 1000,
+    confidence: float = 0.95,
+    seed: int | np.random.Generator = 0,
+) -> Evaluation:
+    """The value of a policy: exact where the problem can be enumerated, else by `rollouts`.
+
+    The Monte Carlo interval is Student's t on the discounted returns, widened by all that a rollout cut
+    short could still have earned. It is right for many rollouts, not a guarantee for few: returns that
+    rarely take large values need more.
+    """
+    if problem.tabular is not None:
+        table, discount = problem.tabular(), problem.discount
+        value = policy_value(table, policy, discount)
+        optimum = normalised(table, optimal_values(table, discount)[0], discount)
+        uniform = policy_value(table, SoftmaxPolicy.uniform(problem.features), discount)
+        return Evaluation(value, value, value, True, optimum, uniform)
+    require_count("evaluate", rollouts=rollouts - 1)
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
+    returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
+    mean = float(returns.mean())
+    half = float(stats.t.ppf(0.5 + confidence / 2, rollouts - 1) * returns.std(ddof=1) / math.sqrt(rollouts))
+    return Evaluation(mean + rest / 2, max(mean - half, 0.0), min(mean + half + rest, 1.0), False, queries=queries)
+
+
+def _returns(
+    problem: Problem, policy: SoftmaxPolicy, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float, int]:
+    """Normalised returns `[n]` of rollouts cut where `rest` = gamma^H <= the tail, `rest`, and the queries made."""
+    gamma = problem.discount
+    low, high = problem.reward_range
+    horizon = math.ceil(math.log(_TAIL) / math.log(gamma))
+    states = problem.model.initial(rng, n)
+    returns, weight = np.zeros(n), 1.0 - gamma
+    for _ in range(horizon):
+        rewards, states = problem.model.step(rng, states, policy.act(states, rng))
+        returns += weight * (np.asarray(rewards) - low) / (high - low)
+        weight *= gamma
+    return returns, gamma**horizon, n * horizon

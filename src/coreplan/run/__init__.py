@@ -1,0 +1,210 @@
+"""`plan`: the one loop from a problem to a policy. Budget, seeds, progress, checkpoints and faults live here."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._version import __version__
+from ..core import CoreSet
+from ..errors import CoreplanError, FileError, InputError, require_count
+from ..exact import is_cheap, policy_value
+from ..files import FolderLock
+from ..planners import Planner, Setup
+from ..policy import SoftmaxPolicy
+from ..problem import Problem, Tabular, fingerprint
+from ..problem.features import digest
+from ..problem.zoo import ZOO
+from ..seeds import check_seed, planner_stream
+from .folder import RunFolder
+from .loop import Loop, make_loop
+from .progress import Interrupt, Progress, make_progress
+from .simulator import BLOCK, Simulator
+from .status import Status
+from .trace import Trace, next_point
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run gives: the policy and how it came about."""
+
+    policy: SoftmaxPolicy
+    queries: int
+    status: Status
+    trace: Trace
+    initial_draws: int  # draws from nu0, counted apart from queries
+    seconds: float  # planning time, without compilation and without evaluating the trace's values
+    warmup_seconds: float
+    planner: Planner  # with every hyperparameter filled in
+
+
+def plan(
+    problem: Problem,
+    core: CoreSet | None = None,
+    planner: Planner | None = None,
+    *,
+    budget: int,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Any = False,
+    resume: bool = False,
+    checkpoint_seconds: float = 30.0,
+    block: int = BLOCK,
+) -> Plan:
+    """Plan: from a problem to ONE compact policy, with at most `budget` simulator queries.
+
+    Parameters
+    ----------
+    core: the core set; by default the one that the problem brings.
+    planner: for example `PrimalDual(K=5, eta=..., beta=..., alpha=..., D=...)`.
+    seed: same seed, same bits, however often the run is stopped and resumed.
+    out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; one run a folder.
+    progress: True for a bar on stderr, None for a bar if stderr is a terminal.
+    resume: go on from the folder's checkpoint; in an empty folder, start. The budget may be raised.
+    checkpoint_seconds: time between checkpoints.
+    block: queries that share one stream of simulator noise; changes the noise, so it belongs to the run.
+
+    Ctrl-C stops after the current batch, writes a checkpoint and returns what was reached; a second one
+    abandons the batch. An error of the simulator is raised, after a checkpoint of all that was paid for.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    if planner is None:
+        raise InputError("`plan(planner=...)` is missing; for example planner=PrimalDual(K=20, output='last').")
+    require_count("plan", budget=budget, block=block)
+    core = CoreSet.of(problem) if core is None else core
+    seed = check_seed(seed)
+    phi = core.features(problem.features)
+    setup = Setup(
+        core_features=phi, m=len(core), dimension=problem.features.dimension, n_actions=problem.n_actions,
+        radius=problem.features.radius, discount=problem.discount, budget=int(budget),
+    )  # fmt: skip
+    planner = planner.resolve(setup)
+    config = {
+        "problem": problem.name,
+        "features": fingerprint(problem.features),
+        "core": digest(core.states, core.actions),
+        "discount": problem.discount,
+        "reward_range": list(problem.reward_range),
+        "planner": planner.name,
+        "settings": dict(planner.settings()),
+        "seed": seed,
+        "block": block,
+    }
+    lock = FolderLock(Path(out)) if out is not None else nullcontext()
+    with lock:
+        folder = RunFolder(Path(out), config) if out is not None else None
+        if folder and folder.used and not resume:
+            raise FileError(f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder.")
+        return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds).go(resume, progress)
+
+
+class _Run:
+    """One run, from its first ask to its files."""
+
+    def __init__(
+        self, problem: Problem, core: CoreSet, planner: Planner, setup: Setup, seed: int, block: int,
+        folder: RunFolder | None, checkpoint_seconds: float,
+    ) -> None:  # fmt: skip
+        self.problem, self.planner, self.budget = problem, planner, setup.budget
+        self.folder, self.checkpoint_seconds = folder, checkpoint_seconds
+        self.rng = planner_stream(seed)
+        self.simulator = Simulator(problem, core, seed, block)
+        self.loop: Loop = make_loop(planner, setup, self.simulator, self.rng)
+        self.trace = Trace()
+        self.seconds = 0.0
+        table = problem.tabular() if problem.tabular else None
+        self.table: Tabular | None = table if table is not None and is_cheap(table) else None
+
+    def go(self, resume: bool, progress: Any) -> Plan:
+        if resume and self.folder and self.folder.used:
+            self.loop.state, self.trace, self.seconds = self.folder.load_checkpoint(
+                self.loop.state, self.rng, self.simulator
+            )
+        begin = time.perf_counter()
+        if self._left():
+            self.loop.warm_up()
+        warmup = time.perf_counter() - begin
+        if self.folder:
+            self._checkpoint()
+            self.folder.write_record(self._record("running", warmup))
+        bar = make_progress(progress, self.budget, self.simulator.queries)
+        try:
+            with Interrupt() as interrupt:
+                status = self._work(interrupt, bar)
+        except CoreplanError:
+            if self.folder:
+                self._checkpoint()  # all that was paid for; a resume asks the faulty batch again
+                self.folder.write_record(self._record("failed", warmup))
+            raise
+        finally:
+            bar.close()
+        return self._finish(status, warmup)
+
+    def _left(self) -> bool:
+        size = self.planner.size(self.loop.state)
+        return 0 < size <= self.budget - self.simulator.queries
+
+    def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
+        if not len(self.trace):
+            self._sample()
+        saved = time.perf_counter()
+        while self._left():
+            due = next_point(self.simulator.queries, self.budget)
+            begin = time.perf_counter()
+            try:
+                self.loop.advance(due, self.budget, interrupt)
+            except KeyboardInterrupt:  # the second Ctrl-C: this batch never happened
+                interrupt.asked = True
+            self.seconds += time.perf_counter() - begin
+            # Before any checkpoint, so that a resumed run has the same rows.
+            if self.simulator.queries >= due or not self._left():
+                self._sample()
+            bar.update(self.simulator.queries)
+            if interrupt.asked and self._left():
+                return Status.INTERRUPTED
+            if self.folder and time.perf_counter() - saved > self.checkpoint_seconds:
+                self._checkpoint()
+                saved = time.perf_counter()
+        return Status.FINISHED
+
+    def _sample(self) -> None:
+        row = {"queries": self.simulator.queries, "seconds": self.seconds, **self.planner.diagnostics(self.loop.state)}
+        value = math.nan
+        if self.table is not None:
+            value = policy_value(self.table, self._policy(), self.problem.discount)
+        self.trace.append({**row, "value": value})
+
+    def _policy(self) -> SoftmaxPolicy:
+        name = self.problem.name if self.problem.name.partition(":")[0] in ZOO else ""
+        return SoftmaxPolicy(*self.planner.policy(self.loop.state), self.problem.features, name)
+
+    def _checkpoint(self) -> None:
+        assert self.folder is not None
+        self.folder.save_checkpoint(self.loop.state, self.rng, self.simulator, self.trace, self.seconds)
+
+    def _record(self, status: str, warmup: float) -> dict[str, Any]:
+        return {
+            "status": status,
+            "budget": self.budget,
+            "queries": self.simulator.queries,
+            "initial_draws": self.simulator.initial_draws,
+            "seconds": self.seconds,
+            "warmup_seconds": warmup,
+            "coreplan": __version__,
+        }
+
+    def _finish(self, status: Status, warmup: float) -> Plan:
+        policy = self._policy()
+        if self.folder:
+            self._checkpoint()
+            self.folder.write_results(policy, self.trace, self._record(status.value, warmup))
+        return Plan(
+            policy=policy, queries=self.simulator.queries, status=status, trace=self.trace,
+            initial_draws=self.simulator.initial_draws, seconds=self.seconds, warmup_seconds=warmup,
+            planner=self.planner,
+        )  # fmt: skip

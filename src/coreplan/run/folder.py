@@ -1,0 +1,83 @@
+"""A run's folder: policy.npz, run.json, trace.csv and checkpoint.npz, each whole at any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..errors import FileError
+from ..policy import POLICY_FILE, SoftmaxPolicy
+from ..seeds import restore, state_of
+from .simulator import Simulator
+from .trace import Trace
+
+VERSION = 1
+KIND = "coreplan checkpoint"
+CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
+
+
+class RunFolder:
+    """Where a run keeps its files. `config` is what must agree for a checkpoint to be resumed."""
+
+    def __init__(self, path: Path, config: dict[str, Any]) -> None:
+        self.path, self.config = path, config
+
+    @property
+    def used(self) -> bool:
+        """Whether a run has written here before."""
+        return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
+
+    def save_checkpoint(
+        self, state: Any, rng: np.random.Generator, simulator: Simulator, trace: Trace, seconds: float
+    ) -> None:
+        """Everything that a resume needs, in one file, written atomically."""
+        meta = {
+            "format": KIND,
+            "version": VERSION,
+            "config": self.config,
+            "planner_stream": state_of(rng),
+            "simulator": simulator.mark(),
+            "trace_columns": list(trace.columns),
+            "seconds": seconds,
+        }
+        arrays = {f"state.{name}": np.asarray(array) for name, array in state._asdict().items()}
+        files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": trace.rows}, meta)
+
+    def load_checkpoint(self, state: Any, rng: np.random.Generator, simulator: Simulator) -> tuple[Any, Trace, float]:
+        """The state, trace and seconds of the checkpoint; puts both streams and the counters back."""
+        path = self.path / CHECKPOINT_FILE
+        arrays, meta = files.read_npz(path, KIND, VERSION)
+        self._compare(meta.get("config"))
+        try:
+            rows = arrays.pop("trace")
+            saved = type(state)(**{name.removeprefix("state."): a for name, a in arrays.items()})
+            for name, old, new in zip(state._fields, state, saved, strict=True):
+                if old.dtype != new.dtype or old.ndim != new.ndim:
+                    raise ValueError(f"'{name}' has dtype {new.dtype} and {new.ndim} axes")
+            restore(rng, meta["planner_stream"])
+            simulator.return_to(meta["simulator"])
+            return saved, Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} is damaged: {error}. Delete the folder's files and start again.") from None
+
+    def _compare(self, saved: Any) -> None:
+        if not isinstance(saved, dict):
+            raise FileError(f"{self.path / CHECKPOINT_FILE} does not say what it is a checkpoint of.")
+        for key, value in self.config.items():
+            if saved.get(key) != value:
+                raise FileError(
+                    f"{self.path} holds another run: its {key} is {saved.get(key)!r}, and now it is {value!r}. "
+                    "Resume with the settings it was started with, or give another folder."
+                )
+
+    def write_results(self, policy: SoftmaxPolicy, trace: Trace, record: dict[str, Any]) -> None:
+        """The files for people: the policy, the trace, and run.json last, since it says how the run ended."""
+        policy.save(self.path / POLICY_FILE)
+        files.write_atomic(self.path / TRACE_FILE, trace.csv().encode())
+        self.write_record(record)
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        files.write_json(self.path / RUN_FILE, {**self.config, **record})

@@ -1,0 +1,60 @@
+"""The trace of a run: a table of about 200 rows, whatever the budget."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..problem.model import FloatArray
+
+ROWS = 200
+
+
+class Trace:
+    """Columns of numbers, one row a sampled moment; `trace["queries"]` is a column."""
+
+    def __init__(self) -> None:
+        self.columns: tuple[str, ...] = ()
+        self._rows: list[list[float]] = []
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add a row; all rows have the same columns."""
+        if not self.columns:
+            self.columns = tuple(row)
+        self._rows.append([float(row[name]) for name in self.columns])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, column: str) -> FloatArray:
+        return self.rows[:, self.columns.index(column)]
+
+    @property
+    def rows(self) -> FloatArray:
+        """`[rows, columns]`."""
+        return np.array(self._rows, dtype=np.float64).reshape(len(self._rows), len(self.columns))
+
+    @classmethod
+    def of(cls, columns: list[str], rows: FloatArray) -> Trace:
+        """A trace put together again from its parts."""
+        trace = cls()
+        trace.columns, trace._rows = tuple(columns), rows.tolist()
+        return trace
+
+    def csv(self) -> str:
+        """Comma-separated text; numbers in full precision, nothing for what is not known."""
+        out = io.StringIO()
+        out.write(",".join(self.columns) + "\n")
+        for row in self._rows:
+            out.write(",".join("" if v != v else f"{int(v)}" if v.is_integer() else repr(v) for v in row) + "\n")
+        return out.getvalue()
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: {', '.join(self.columns)})"
+
+
+def next_point(queries: int, budget: int) -> int:
+    """The number of queries at which the next row is due."""
+    return min(budget, (queries * ROWS // budget + 1) * budget // ROWS + 1)
