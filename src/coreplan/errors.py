@@ -44,7 +44,12 @@ def require_positive(owner: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not math.isfinite(value)
+            or value <= 0
+        ):
             raise InputError(f"`{owner}({name}=...)` must be a positive finite number, got {value!r}.")
 
 

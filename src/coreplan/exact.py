@@ -24,7 +24,9 @@ def value_function(table: Tabular, pi: FloatArray, discount: float) -> FloatArra
         raise InputError(f"A policy over {X} states and {A} actions has shape {(X, A)}, got {pi.shape}.")
     rows = np.abs(pi.sum(axis=1) - 1.0)
     if not (pi >= 0).all() or rows.max() > 1e-8:
-        raise InputError(f"pi(.|x={int(rows.argmax())}) is not a distribution: it sums to {pi[rows.argmax()].sum():.9g}.")
+        raise InputError(
+            f"pi(.|x={int(rows.argmax())}) is not a distribution: it sums to {pi[rows.argmax()].sum():.9g}."
+        )
     r = np.einsum("xa,xa->x", pi, table.r)
     # M^pi as a sparse matrix [X, X * A].
     M = sparse.csr_matrix((pi.ravel(), np.arange(X * A), np.arange(0, X * A + 1, A)), shape=(X, X * A))

@@ -66,7 +66,9 @@ def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any
     except (KeyError, UnicodeDecodeError, json.JSONDecodeError):
         raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
     except Exception as error:  # bytes from anywhere: zip, zlib and npy readers each fail in their own ways
-        raise FileError(f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign ({error}).") from None
+        raise FileError(
+            f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign ({error})."
+        ) from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
         raise FileError(f"{path} is not a {kind}.")
     if meta.get("version") != version:

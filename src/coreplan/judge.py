@@ -69,7 +69,9 @@ def evaluate(
     returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
     mean = float(returns.mean())
     half = float(stats.t.ppf(0.5 + confidence / 2, rollouts - 1) * returns.std(ddof=1) / math.sqrt(rollouts))
-    return Evaluation(mean + rest / 2, max(mean - half, 0.0), min(mean + half + rest, 1.0), False, queries=queries)
+    return Evaluation(
+        mean + rest / 2, max(mean - half, 0.0), min(mean + half + rest, 1.0), False, queries=queries
+    )
 
 
 def _returns(

@@ -47,7 +47,9 @@ class SoftmaxPolicy:
         if theta.ndim != 1 or not np.isfinite(theta).all():
             raise InputError(f"A policy's theta must be a vector of finite numbers, got shape {theta.shape}.")
         if not self.scale > 0:
-            raise InputError(f"`SoftmaxPolicy(scale=...)` must be positive, or infinity for greedy; got {self.scale!r}.")
+            raise InputError(
+                f"`SoftmaxPolicy(scale=...)` must be positive, or infinity for greedy; got {self.scale!r}."
+            )
         if self.features is not None and len(theta) != self.features.dimension:
             raise InputError(
                 f"The policy has {len(theta)} numbers and the features have dimension {self.features.dimension}."
@@ -73,7 +75,9 @@ class SoftmaxPolicy:
         n = len(states)
         actions = np.empty(n, dtype=np.int64)
         u = as_generator(rng).random(n)
-        softmax.act(checked(features, states), self.theta, self.scale, u, np.empty(features.n_actions), actions)
+        softmax.act(
+            checked(features, states), self.theta, self.scale, u, np.empty(features.n_actions), actions
+        )
         return actions
 
     def _ready(self, states: States) -> tuple[Features, States]:
@@ -84,7 +88,9 @@ class SoftmaxPolicy:
             )
         states = np.asarray(states)
         if states.ndim == 0:
-            raise InputError("States come in batches: the first axis is the batch. For one state x give x[None].")
+            raise InputError(
+                "States come in batches: the first axis is the batch. For one state x give x[None]."
+            )
         return self.features, states
 
     def save(self, path: str | Path) -> None:
@@ -104,9 +110,9 @@ class SoftmaxPolicy:
     def load(cls, path: str | Path, features: Features | None = None) -> SoftmaxPolicy:
         """Read a policy; with `features`, check that they are the ones it was made for."""
         arrays, meta = files.read_npz(Path(path), "coreplan policy", VERSION)
-        theta, scale = arrays.get("theta"), arrays.get("scale")
-        good = theta is not None and scale is not None and theta.dtype == np.float64 and scale.size == 1
-        if not good or theta.ndim != 1 or not np.isfinite(theta).all() or not float(scale) > 0:
+        theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
+        numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.size == 1
+        if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
             raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
         if features is not None and fingerprint(features) != meta.get("fingerprint"):
             raise FileError(
@@ -137,4 +143,3 @@ def _differences(saved: Any, features: Features) -> str:
         return "its description is missing"
     keys = [k for k in here if saved.get(k) != here[k]]
     return ", ".join(f"{k} is {saved.get(k)!r} in the file and {here[k]!r} here" for k in keys) or "unknown"
-

@@ -16,10 +16,10 @@ def score(phi: Any, n: int, a: int, theta: Any) -> float:
 
 
 @overload(score, inline="always")
-def _score(phi, n, a, theta):  # type: ignore[no-untyped-def]
+def _score(phi, n, a, theta):
     if isinstance(phi, types.Array):
 
-        def dense(phi, n, a, theta):  # type: ignore[no-untyped-def]
+        def dense(phi, n, a, theta):
             s = 0.0
             for i in range(phi.shape[2]):
                 s += phi[n, a, i] * theta[i]
@@ -27,7 +27,7 @@ def _score(phi, n, a, theta):  # type: ignore[no-untyped-def]
 
         return dense
 
-    def sparse(phi, n, a, theta):  # type: ignore[no-untyped-def]
+    def sparse(phi, n, a, theta):
         s = 0.0
         for i in range(phi.weight.shape[2]):
             s += phi.weight[n, a, i] * theta[phi.index[n, a, i]]
@@ -37,7 +37,7 @@ def _score(phi, n, a, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _exponentials(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
+def _exponentials(phi, n, w, scale, p):
     """p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; returns their sum.
 
     scale = inf is greedy, ties to the lowest index.
@@ -59,7 +59,7 @@ def _exponentials(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def softmax(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
+def softmax(phi, n, w, scale, p):
     """pi(.|x_n) = softmax(scale * phi(x_n, .) . w) into `p [A]`."""
     total = _exponentials(phi, n, w, scale, p)
     for a in range(p.shape[0]):
@@ -67,7 +67,7 @@ def softmax(phi, n, w, scale, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def choose(phi, n, w, scale, u, p):  # type: ignore[no-untyped-def]
+def choose(phi, n, w, scale, u, p):
     """An action from softmax(scale * phi(x_n, .) . w) by one uniform `u` in [0, 1); `p [A]` is scratch."""
     c = u * _exponentials(phi, n, w, scale, p)
     for a in range(p.shape[0] - 1):
@@ -78,14 +78,14 @@ def choose(phi, n, w, scale, u, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def probabilities(phi, w, scale, p):  # type: ignore[no-untyped-def]
+def probabilities(phi, w, scale, p):
     """`softmax` for a batch: `p [n, A]`."""
     for n in range(p.shape[0]):
         softmax(phi, n, w, scale, p[n])
 
 
 @njit(cache=True, nogil=True)
-def act(phi, w, scale, u, p, actions):  # type: ignore[no-untyped-def]
+def act(phi, w, scale, u, p, actions):
     """`choose` for a batch: `actions [n]` by `u [n]`."""
     for n in range(u.shape[0]):
         actions[n] = choose(phi, n, w, scale, u[n], p)

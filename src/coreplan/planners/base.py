@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ..problem import Phi
+from ..core import CoreSet
+from ..problem import Phi, Problem
 from ..problem.model import FloatArray, IntArray, States
 
 
@@ -27,6 +28,15 @@ class Setup:
     radius: float  # R
     discount: float  # gamma
     budget: int  # queries allowed
+
+    @classmethod
+    def of(cls, problem: Problem, core: CoreSet, budget: int) -> Setup:
+        """The setup of a problem with a core set."""
+        f = problem.features
+        phi = core.features(f)
+        return cls(
+            phi, len(core), f.dimension, problem.n_actions, float(f.radius), problem.discount, int(budget)
+        )
 
 
 class Ask(NamedTuple):

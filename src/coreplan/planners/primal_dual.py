@@ -59,7 +59,9 @@ class PrimalDual:
         require_positive("PrimalDual", eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D)
         require_count("PrimalDual", K=self.K)
         if self.output not in OUTPUTS:
-            raise InputError(f"`PrimalDual(output=...)` must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
+            raise InputError(
+                f"`PrimalDual(output=...)` must be one of {', '.join(OUTPUTS)}; got {self.output!r}."
+            )
 
     def resolve(self, setup: Setup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius

@@ -54,7 +54,7 @@ _FAR = 30.0  # log-weights are brought back to a normalised distribution when th
 
 
 @njit(cache=True, nogil=True)
-def build_tree(log_lam, tree):  # type: ignore[no-untyped-def]
+def build_tree(log_lam, tree):
     """Normalise log_lam `[m]` and fill the tree with its exponentials and their sums."""
     top = np.max(log_lam)
     total = 0.0
@@ -71,7 +71,7 @@ def build_tree(log_lam, tree):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def raise_log(log_lam, tree, j, by):  # type: ignore[no-untyped-def]
+def raise_log(log_lam, tree, j, by):
     """log_lam[j] += by, and the tree follows."""
     log_lam[j] += by
     M = tree.shape[0] // 2
@@ -88,7 +88,7 @@ def raise_log(log_lam, tree, j, by):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw(tree, u):  # type: ignore[no-untyped-def]
+def draw(tree, u):
     """A core index from lambda_t by one uniform."""
     M = tree.shape[0] // 2
     i = 1
@@ -103,7 +103,7 @@ def draw(tree, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def ask(u, state, hyper, core_index):  # type: ignore[no-untyped-def]
+def ask(u, state, hyper, core_index):
     """(x_t^(i), a_t^(i)) ~ lambda_t for i = 1..K, then (x_t, a_t) ~ Unif(core): `u [K + 1]`."""
     K = hyper.K
     for i in range(K):
@@ -112,7 +112,7 @@ def ask(u, state, hyper, core_index):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):  # type: ignore[no-untyped-def]
+def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
     """One outer iteration; `u [2 K + 1]`: actions at initial states, actions at next states, J."""
     theta, Theta = state.theta, state.Theta
     K, p = hyper.K, scratch.p
@@ -149,10 +149,10 @@ def core_score(core: Any, j: int, theta: Any) -> float:
 
 
 @overload(core_score, inline="always")
-def _core_score(core, j, theta):  # type: ignore[no-untyped-def]
+def _core_score(core, j, theta):
     if isinstance(core, types.Array):
 
-        def dense(core, j, theta):  # type: ignore[no-untyped-def]
+        def dense(core, j, theta):
             s = 0.0
             for i in range(core.shape[1]):
                 s += core[j, i] * theta[i]
@@ -160,7 +160,7 @@ def _core_score(core, j, theta):  # type: ignore[no-untyped-def]
 
         return dense
 
-    def sparse(core, j, theta):  # type: ignore[no-untyped-def]
+    def sparse(core, j, theta):
         s = 0.0
         for i in range(core.weight.shape[1]):
             s += core.weight[j, i] * theta[core.index[j, i]]
@@ -169,13 +169,23 @@ def _core_score(core, j, theta):  # type: ignore[no-untyped-def]
     return sparse
 
 
-def descend(u: Any, theta: Any, Theta: Any, hyper: Any, core: Any, core_index: Any, initial_phi: Any, next_phi: Any, scratch: Any) -> None:
+def descend(
+    u: Any,
+    theta: Any,
+    Theta: Any,
+    hyper: Any,
+    core: Any,
+    core_index: Any,
+    initial_phi: Any,
+    next_phi: Any,
+    scratch: Any,
+) -> None:
     """The inner loop: theta_{t-1} in, theta_t out, in place."""
     raise TypeError("descend is for compiled code")
 
 
 @njit(cache=True, nogil=True)
-def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):  # type: ignore[no-untyped-def]
+def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
     K, beta, alpha, D, gamma = hyper.K, hyper.beta, hyper.alpha, hyper.D, hyper.gamma
     p, mean = scratch.p, scratch.mean
     d = theta.shape[0]
@@ -199,7 +209,7 @@ def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_ph
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _move(v, late, index, weight, by, S):  # type: ignore[no-untyped-def]
+def _move(v, late, index, weight, by, S):
     """v += by * phi, with the lazy mean kept right; returns the change of |v|^2."""
     change = 0.0
     for l in range(index.shape[0]):
@@ -212,7 +222,7 @@ def _move(v, late, index, weight, by, S):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):  # type: ignore[no-untyped-def]
+def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
     """theta^(i) = s v. With S = s_1 + ... + s_i, sum_i theta^(i) = S v + late, where a change of v[l] by
     delta after step i is undone for the past by late[l] -= delta S. O(k) a step."""
     K, beta, alpha, D, gamma = hyper.K, hyper.beta, hyper.alpha, hyper.D, hyper.gamma
@@ -229,7 +239,9 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
         a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         S += s  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
-        norm2 += _move(v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -alpha * (1.0 - gamma) / s, S)
+        norm2 += _move(
+            v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -alpha * (1.0 - gamma) / s, S
+        )
         norm2 += _move(v, late, next_phi.index[i, a], next_phi.weight[i, a], -alpha * gamma / s, S)
         norm2 += _move(v, late, core.index[j], core.weight[j], alpha / s, S)
         if s * s * norm2 > D * D:
@@ -246,10 +258,10 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
 
 
 @overload(descend)
-def _descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):  # type: ignore[no-untyped-def]
+def _descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
     kernel = descend_dense if isinstance(core, types.Array) else descend_sparse
 
-    def call(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):  # type: ignore[no-untyped-def]
+    def call(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
         kernel(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)
 
     return call

@@ -1,6 +1,15 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
-from .features import CompiledFeatures, Features, FunctionFeatures, Phi, Sparse, checked, fingerprint, first_fault
+from .features import (
+    CompiledFeatures,
+    Features,
+    FunctionFeatures,
+    Phi,
+    Sparse,
+    checked,
+    fingerprint,
+    first_fault,
+)
 from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
 from .model import CompiledModel, FunctionModel, Model
 from .problem import Problem

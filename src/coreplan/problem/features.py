@@ -26,7 +26,7 @@ _SLACK = 1.0 + 1e-9  # a norm may exceed the radius by rounding only
 class Sparse(NamedTuple):
     """Sparse rows of length k: `sum_l weight[..., l] e_{index[..., l]}`."""
 
-    index: IntArray  # [..., k]
+    index: IntArray  # type: ignore[assignment]  # [..., k]; hides tuple.index on purpose
     weight: FloatArray  # [..., k]
 
 
@@ -35,12 +35,23 @@ Phi: TypeAlias = FloatArray | Sparse
 
 @runtime_checkable
 class Features(Protocol):
-    """A feature map. `radius` is the paper's R: no feature is longer."""
+    """A feature map."""
 
-    n_actions: int
-    dimension: int
-    radius: float
-    nonzeros: int | None  # k of the sparse form, None where features are dense
+    @property
+    def n_actions(self) -> int:
+        """A, the number of actions."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of a feature vector."""
+
+    @property
+    def radius(self) -> float:
+        """R: no feature vector is longer."""
+
+    @property
+    def nonzeros(self) -> int | None:
+        """k of the sparse form, None where features are dense."""
 
     def __call__(self, states: States) -> Phi:
         """phi(x, a) for every state of the batch and every action."""
@@ -68,7 +79,9 @@ class FunctionFeatures:
     def __post_init__(self) -> None:
         _check_declaration(self)
         if not self.name:
-            object.__setattr__(self, "name", getattr(self.function, "__qualname__", type(self.function).__name__))
+            object.__setattr__(
+                self, "name", getattr(self.function, "__qualname__", type(self.function).__name__)
+            )
 
     def __call__(self, states: States) -> Phi:
         try:
@@ -110,7 +123,7 @@ class CompiledFeatures:
                 "Decorate it with @numba.njit(cache=True), or use FunctionFeatures."
             )
         if not self.name:
-            object.__setattr__(self, "name", self.kernel.__name__)
+            object.__setattr__(self, "name", self.kernel.py_func.__name__)
 
     def empty(self, n: int) -> Phi:
         """An uninitialised batch of features for `n` states."""
@@ -153,11 +166,15 @@ def first_fault(phi: Phi, dimension: int, radius: float) -> int:
 
     Called from compiled code it is resolved by type; here it serves Python.
     """
-    return int(_fault_sparse(phi, dimension, radius) if isinstance(phi, Sparse) else _fault_dense(phi, dimension, radius))
+    return int(
+        _fault_sparse(phi, dimension, radius)
+        if isinstance(phi, Sparse)
+        else _fault_dense(phi, dimension, radius)
+    )
 
 
 @njit(cache=True, nogil=True)
-def _fault_dense(phi, dimension, radius):  # type: ignore[no-untyped-def]
+def _fault_dense(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     for n in range(phi.shape[0]):
         for a in range(phi.shape[1]):
@@ -170,7 +187,7 @@ def _fault_dense(phi, dimension, radius):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fault_sparse(phi, dimension, radius):  # type: ignore[no-untyped-def]
+def _fault_sparse(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     index, weight = phi
     for n in range(weight.shape[0]):
@@ -186,7 +203,7 @@ def _fault_sparse(phi, dimension, radius):  # type: ignore[no-untyped-def]
 
 
 @overload(first_fault)
-def _first_fault(phi, dimension, radius):  # type: ignore[no-untyped-def]
+def _first_fault(phi, dimension, radius):
     if isinstance(phi, types.Array):
         return lambda phi, dimension, radius: _fault_dense(phi, dimension, radius)
     return lambda phi, dimension, radius: _fault_sparse(phi, dimension, radius)
@@ -238,9 +255,14 @@ def _as_phi(values: Any, n: int, features: Features) -> Phi:
             f"Sparse features must return a pair (index, weight), got {type(values).__name__}. "
             "Leave `nonzeros` out where the function returns dense features."
         ) from None
-    index, weight = np.ascontiguousarray(index, dtype=np.int64), np.ascontiguousarray(weight, dtype=np.float64)
+    index, weight = (
+        np.ascontiguousarray(index, dtype=np.int64),
+        np.ascontiguousarray(weight, dtype=np.float64),
+    )
     for name, array in (("index", index), ("weight", weight)):
-        _check_shape(f"the features' {name}", array.shape, (n, features.n_actions, features.nonzeros), features)
+        _check_shape(
+            f"the features' {name}", array.shape, (n, features.n_actions, features.nonzeros), features
+        )
     return Sparse(index, weight)
 
 

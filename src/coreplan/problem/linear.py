@@ -16,7 +16,7 @@ from .tabular import Tabular, cumulate, draw_initial, first_above
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+def _step(rng, data, states, actions, rewards, next_states):
     _, index, cumulative, r, rows = data
     X = r.shape[0]
     k = index.shape[2]
@@ -31,7 +31,9 @@ def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-
         next_states[n] = first_above(rows, i * X, (i + 1) * X, i + v) - i * X
 
 
-def linear_model(phi: Sparse, W: FloatArray, r: FloatArray, nu0: FloatArray, compiled: bool = True) -> CompiledModel | FunctionModel:
+def linear_model(
+    phi: Sparse, W: FloatArray, r: FloatArray, nu0: FloatArray, compiled: bool = True
+) -> CompiledModel | FunctionModel:
     """The simulator of a linear MDP given by tables: phi `[X, A, k]`, W `[d, X]`, r `[X, A]`, nu0 `[X]`.
 
     With `compiled=False` the same simulator as plain NumPy functions; both give the same bits.

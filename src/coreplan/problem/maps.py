@@ -13,7 +13,7 @@ from .model import FloatArray, IntArray, States
 
 
 @njit(cache=True, nogil=True)
-def _dense_table(data, states, out):  # type: ignore[no-untyped-def]
+def _dense_table(data, states, out):
     table = data[0]
     for n in range(states.shape[0]):
         x = states[n]
@@ -24,7 +24,7 @@ def _dense_table(data, states, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sparse_table(data, states, out):  # type: ignore[no-untyped-def]
+def _sparse_table(data, states, out):
     index, weight = data
     for n in range(states.shape[0]):
         x = states[n]
@@ -40,7 +40,14 @@ def table_features(table: Phi, dimension: int, radius: float, name: str = "table
     if isinstance(table, Sparse):
         _, A, k = table.index.shape
         return CompiledFeatures(
-            _sparse_table, A, dimension, radius, nonzeros=k, data=tuple(table), name=name, state_dtype=np.int64
+            _sparse_table,
+            A,
+            dimension,
+            radius,
+            nonzeros=k,
+            data=tuple(table),
+            name=name,
+            state_dtype=np.int64,
         )
     return CompiledFeatures(
         _dense_table, table.shape[1], dimension, radius, data=(table,), name=name, state_dtype=np.int64
@@ -48,7 +55,7 @@ def table_features(table: Phi, dimension: int, radius: float, name: str = "table
 
 
 @njit(cache=True, nogil=True)
-def _one_hot(data, states, out):  # type: ignore[no-untyped-def]
+def _one_hot(data, states, out):
     n_states = data[0]
     A = out.index.shape[1]
     for n in range(states.shape[0]):
@@ -79,7 +86,7 @@ def all_pairs(n_states: int, n_actions: int) -> tuple[IntArray, IntArray]:
 
 
 @njit(cache=True, nogil=True)
-def _interpolate(data, states, out):  # type: ignore[no-untyped-def]
+def _interpolate(data, states, out):
     low, step, shape = data  # [D] each
     index, weight = out
     A, corners, D = index.shape[1], index.shape[2], shape.shape[0]
@@ -115,12 +122,20 @@ def interpolation(
     `interpolation_core` is exact (Assumption 1 with zero error) and only the inherent Bellman error
     remains. States outside the grid are clipped to it. Radius 1: weights are nonnegative with sum 1.
     """
-    if not len(low) == len(high) == len(shape) or min(shape) < 2 or not all(a < b for a, b in zip(low, high, strict=True)):
+    if (
+        not len(low) == len(high) == len(shape)
+        or min(shape) < 2
+        or not all(a < b for a, b in zip(low, high, strict=True))
+    ):
         raise InputError(
             f"A grid needs low < high and at least 2 nodes in every dimension, got low={list(low)}, "
             f"high={list(high)}, shape={list(shape)}."
         )
-    lows, highs, nodes = np.array(low, dtype=float), np.array(high, dtype=float), np.array(shape, dtype=np.int64)
+    lows, highs, nodes = (
+        np.array(low, dtype=float),
+        np.array(high, dtype=float),
+        np.array(shape, dtype=np.int64),
+    )
     return CompiledFeatures(
         _interpolate,
         n_actions,

@@ -25,7 +25,9 @@ IntArray = NDArray[np.int64]
 class Model(Protocol):
     """A batched simulator."""
 
-    n_actions: int
+    @property
+    def n_actions(self) -> int:
+        """A, the number of actions."""
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` independent draws from the initial distribution nu0. Returns states `[n, ...]`."""

@@ -52,7 +52,9 @@ class Problem:
             )
         discount = _number("discount", self.discount)
         if not 0.0 < discount < 1.0:
-            raise InputError(f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}.")
+            raise InputError(
+                f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}."
+            )
         try:
             low, high = (_number("reward_range", v) for v in self.reward_range)
         except (TypeError, ValueError) as error:
@@ -60,7 +62,9 @@ class Problem:
                 f"`Problem(reward_range=...)` must be a pair (lowest, highest), got {self.reward_range!r}."
             ) from error
         if not low < high:
-            raise InputError(f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}.")
+            raise InputError(
+                f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}."
+            )
         if self.model.n_actions != self.features.n_actions:
             raise InputError(
                 f"The model has {self.model.n_actions} actions and the features {self.features.n_actions}; "
@@ -86,6 +90,6 @@ class Problem:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, (bool, str)) or not np.isscalar(value) or not np.isfinite(value):  # type: ignore[call-overload]
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
         raise InputError(f"`Problem({name}=...)` must be made of finite numbers, got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)

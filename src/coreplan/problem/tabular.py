@@ -53,7 +53,7 @@ class Tabular:
 
 
 @njit(cache=True, nogil=True)
-def first_above(cumulative, start, stop, u):  # type: ignore[no-untyped-def]
+def first_above(cumulative, start, stop, u):
     """The first position in [start, stop) whose cumulative value exceeds u; the last one at most."""
     low, high = start, stop - 1
     while low < high:
@@ -66,7 +66,7 @@ def first_above(cumulative, start, stop, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw_initial(rng, data, states):  # type: ignore[no-untyped-def]
+def draw_initial(rng, data, states):
     """States from the cumulative distribution in `data[0]`; one uniform each."""
     cumulative = data[0]
     for n in range(states.shape[0]):
@@ -74,7 +74,7 @@ def draw_initial(rng, data, states):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+def _step(rng, data, states, actions, rewards, next_states):
     _, r, start, cumulative, successor = data
     for n in range(states.shape[0]):
         z = states[n] * r.shape[1] + actions[n]
@@ -103,5 +103,3 @@ def cumulate(p: FloatArray) -> FloatArray:
     """Cumulative sums along the last axis that end in exactly 1."""
     c = np.cumsum(p, axis=-1)
     return c / c[..., -1:]
-
-

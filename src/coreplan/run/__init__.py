@@ -74,15 +74,13 @@ def plan(
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if planner is None:
-        raise InputError("`plan(planner=...)` is missing; for example planner=PrimalDual(K=20, output='last').")
+        raise InputError(
+            "`plan(planner=...)` is missing; for example planner=PrimalDual(K=20, output='last')."
+        )
     require_count("plan", budget=budget, block=block)
     core = CoreSet.of(problem) if core is None else core
     seed = check_seed(seed)
-    phi = core.features(problem.features)
-    setup = Setup(
-        core_features=phi, m=len(core), dimension=problem.features.dimension, n_actions=problem.n_actions,
-        radius=problem.features.radius, discount=problem.discount, budget=int(budget),
-    )  # fmt: skip
+    setup = Setup.of(problem, core, budget)
     planner = planner.resolve(setup)
     config = {
         "problem": problem.name,
@@ -99,8 +97,12 @@ def plan(
     with lock:
         folder = RunFolder(Path(out), config) if out is not None else None
         if folder and folder.used and not resume:
-            raise FileError(f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder.")
-        return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds).go(resume, progress)
+            raise FileError(
+                f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
+            )
+        return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds).go(
+            resume, progress
+        )
 
 
 class _Run:
@@ -173,7 +175,11 @@ class _Run:
         return Status.FINISHED
 
     def _sample(self) -> None:
-        row = {"queries": self.simulator.queries, "seconds": self.seconds, **self.planner.diagnostics(self.loop.state)}
+        row = {
+            "queries": self.simulator.queries,
+            "seconds": self.seconds,
+            **self.planner.diagnostics(self.loop.state),
+        }
         value = math.nan
         if self.table is not None:
             value = policy_value(self.table, self._policy(), self.problem.discount)

@@ -46,7 +46,9 @@ class RunFolder:
         arrays = {f"state.{name}": np.asarray(array) for name, array in state._asdict().items()}
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": trace.rows}, meta)
 
-    def load_checkpoint(self, state: Any, rng: np.random.Generator, simulator: Simulator) -> tuple[Any, Trace, float]:
+    def load_checkpoint(
+        self, state: Any, rng: np.random.Generator, simulator: Simulator
+    ) -> tuple[Any, Trace, float]:
         """The state, trace and seconds of the checkpoint; puts both streams and the counters back."""
         path = self.path / CHECKPOINT_FILE
         arrays, meta = files.read_npz(path, KIND, VERSION)
@@ -61,7 +63,9 @@ class RunFolder:
             simulator.return_to(meta["simulator"])
             return saved, Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{path} is damaged: {error}. Delete the folder's files and start again.") from None
+            raise FileError(
+                f"{path} is damaged: {error}. Delete the folder's files and start again."
+            ) from None
 
     def _compare(self, saved: Any) -> None:
         if not isinstance(saved, dict):

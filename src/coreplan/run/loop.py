@@ -93,8 +93,8 @@ def fill(rng: np.random.Generator, u: FloatArray) -> None:
 
 
 @overload(fill)
-def _fill(rng, u):  # type: ignore[no-untyped-def]
-    def one_by_one(rng, u):  # type: ignore[no-untyped-def]
+def _fill(rng, u):
+    def one_by_one(rng, u):
         for i in range(u.shape[0]):
             u[i] = rng.random()
 
@@ -102,9 +102,12 @@ def _fill(rng, u):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)  # takes functions as arguments, so Numba's cache would never hit
-def _loop(n, rng, stream, ask, tell, initial, step, features, model_data, feature_data, core, dimension, radius, limits, state, hyper, scratch, b):  # type: ignore[no-untyped-def]  # fmt: skip
+def _loop(n, rng, stream, ask, tell, initial, step, features, data, core, declared, planner, b):
     """`n` iterations; returns how many were done, fewer if an answer is at fault (it stays in the buffers)."""
+    model_data, feature_data = data
     core_states, core_actions, core_features = core
+    dimension, radius, limits = declared
+    state, hyper, scratch = planner
     for i in range(n):
         fill(rng, b.ask_draws)
         ask(b.ask_draws, state, hyper, b.core_index)
@@ -125,14 +128,26 @@ def _loop(n, rng, stream, ask, tell, initial, step, features, model_data, featur
             return i
         to_unit(b.rewards, limits)
         fill(rng, b.tell_draws)
-        tell(b.tell_draws, state, hyper, core_features, b.core_index, b.rewards, b.initial_phi, b.next_phi, scratch)
+        tell(
+            b.tell_draws,
+            state,
+            hyper,
+            core_features,
+            b.core_index,
+            b.rewards,
+            b.initial_phi,
+            b.next_phi,
+            scratch,
+        )
     return n
 
 
 class CompiledLoop:
     """The loop inside Numba, in chunks that end where a block of noise ends."""
 
-    def __init__(self, planner: Planner, kernels: Kernels, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> None:
+    def __init__(
+        self, planner: Planner, kernels: Kernels, setup: Setup, simulator: Simulator, rng: np.random.Generator
+    ) -> None:
         model, features = simulator.problem.model, simulator.problem.features
         assert isinstance(model, CompiledModel) and isinstance(features, CompiledFeatures)
         self.planner, self.kernels, self.simulator, self.rng = planner, kernels, simulator, rng
@@ -163,12 +178,13 @@ class CompiledLoop:
             ) from None
 
     def _run(self, n: int) -> int:
-        k, f = self.kernels, self.features
+        k, model, f = self.kernels, self.model, self.features
+        declared = (f.dimension, float(f.radius), self.simulator.limits)
+        planner = (self.state, k.hyper, k.scratch)
+        data = (model.data, f.data)
         return _loop(
-            n, self.rng, self.simulator.stream, k.ask, k.tell, self.model.initial_kernel, self.model.step_kernel,
-            f.kernel, self.model.data, f.data, self.core, f.dimension, float(f.radius), self.simulator.limits,
-            self.state, k.hyper, k.scratch, self.buffers,
-        )  # fmt: skip
+            n, self.rng, self.simulator.stream, functions, data, self.core, declared, planner, self.buffers
+        )
 
     def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
         simulator, size = self.simulator, self.kernels.n_queries

@@ -151,7 +151,9 @@ class Simulator:
         low, high = self.problem.reward_range
         pair = f"state {np.asarray(state).tolist()} and action {action}"
         if not np.isfinite(reward):
-            raise SimulatorError(f"The simulator returned the reward {reward} for {pair}; rewards must be finite.")
+            raise SimulatorError(
+                f"The simulator returned the reward {reward} for {pair}; rewards must be finite."
+            )
         raise SimulatorError(
             f"The simulator returned the reward {reward:.9g} for {pair}, outside the declared range [{low:g}, {high:g}]. "
             "Declare Problem(reward_range=(lowest, highest)) so that it holds every reward."
@@ -166,7 +168,7 @@ class Simulator:
 
 
 @njit(cache=True, nogil=True)
-def first_bad_reward(rewards, limits):  # type: ignore[no-untyped-def]
+def first_bad_reward(rewards, limits):
     """The position of the first reward outside limits[0:2], or not a number; else -1."""
     for n in range(rewards.shape[0]):
         if not limits[0] <= rewards[n] <= limits[1]:
@@ -175,14 +177,14 @@ def first_bad_reward(rewards, limits):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def to_unit(rewards, limits):  # type: ignore[no-untyped-def]
+def to_unit(rewards, limits):
     """Map rewards to [0, 1] in place."""
     for n in range(rewards.shape[0]):
         rewards[n] = min(max((rewards[n] - limits[2]) / limits[3], 0.0), 1.0)
 
 
 @njit(cache=True, nogil=True)
-def first_not_finite(states):  # type: ignore[no-untyped-def]
+def first_not_finite(states):
     """The position of the first state with NaN or infinity, else -1."""
     flat = states.reshape(states.shape[0], -1)
     for n in range(flat.shape[0]):
@@ -195,7 +197,11 @@ def first_not_finite(states):  # type: ignore[no-untyped-def]
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
-    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
+    return (
+        f"a {type(value).__name__} of {len(value)}"
+        if isinstance(value, (tuple, list))
+        else type(value).__name__
+    )
 
 
 def _batch(arguments: tuple[Any, ...]) -> str:

@@ -48,7 +48,9 @@ class Trace:
         out = io.StringIO()
         out.write(",".join(self.columns) + "\n")
         for row in self._rows:
-            out.write(",".join("" if v != v else f"{int(v)}" if v.is_integer() else repr(v) for v in row) + "\n")
+            out.write(
+                ",".join("" if v != v else f"{int(v)}" if v.is_integer() else repr(v) for v in row) + "\n"
+            )
         return out.getvalue()
 
     def __repr__(self) -> str:

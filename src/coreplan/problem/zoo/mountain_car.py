@@ -18,14 +18,14 @@ _FORCE, _GRAVITY = 0.001, 0.0025
 
 
 @njit(cache=True, nogil=True)
-def _initial(rng, data, states):  # type: ignore[no-untyped-def]
+def _initial(rng, data, states):
     for n in range(states.shape[0]):
         states[n, 0] = -0.6 + 0.2 * rng.random()
         states[n, 1] = 0.0
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
         position, velocity = states[n, 0], states[n, 1]
         if position >= _GOAL:  # absorbed: pays 0 for ever

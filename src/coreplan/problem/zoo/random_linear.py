@@ -40,13 +40,17 @@ def random_linear(
     if not 1 <= states <= 2**62:
         raise InputError(f"`random-linear:states=...` must be from 1 to 2^62, got {states}.")
     if states * actions < d:
-        raise InputError(f"`random-linear` needs at least d = {d} pairs, got {states} states x {actions} actions.")
+        raise InputError(
+            f"`random-linear` needs at least d = {d} pairs, got {states} states x {actions} actions."
+        )
     if lazy:
         if not compiled:
             raise InputError("`random-linear:lazy=true` has no uncompiled version; leave out compiled=false.")
         return _lazy(states, actions, d, discount, instance)
     if states > 10**6:
-        raise InputError(f"{states} states are too many for tables; use `random-linear:states={states},lazy=true`.")
+        raise InputError(
+            f"{states} states are too many for tables; use `random-linear:states={states},lazy=true`."
+        )
     rng = np.random.default_rng([0x6C696E, instance])
     phi = rng.dirichlet(np.full(d, _CONCENTRATION), size=(states, actions))  # [X, A, d]
     pairs = rng.choice(states * actions, size=d, replace=False)
@@ -76,14 +80,14 @@ _U27, _U30, _U31, _U11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _hash(z):  # type: ignore[no-untyped-def]
+def _hash(z):
     z = (z ^ (z >> _U30)) * _MIX1
     z = (z ^ (z >> _U27)) * _MIX2
     return z ^ (z >> _U31)
 
 
 @njit(cache=True, nogil=True)
-def _dirichlet(seed, out):  # type: ignore[no-untyped-def]
+def _dirichlet(seed, out):
     """Fill `out` with a Dirichlet draw that is a function of `seed`.
 
     Gamma variates of shape a < 1 by rejection (Ahrens & Dieter 1974, algorithm GS), divided by their
@@ -118,7 +122,7 @@ def _dirichlet(seed, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _lazy_phi(key, core_states, core_actions, x, a, out):  # type: ignore[no-untyped-def]
+def _lazy_phi(key, core_states, core_actions, x, a, out):
     """phi(x, a) into `out [d]`: a unit vector at a core pair, else a draw seeded by the pair."""
     for j in range(core_states.shape[0]):
         if core_states[j] == x and core_actions[j] == a:
@@ -129,7 +133,7 @@ def _lazy_phi(key, core_states, core_actions, x, a, out):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _lazy_features(data, states, out):  # type: ignore[no-untyped-def]
+def _lazy_features(data, states, out):
     key, n_states, core_states, core_actions = data
     for n in range(states.shape[0]):
         for a in range(out.shape[1]):
@@ -140,14 +144,14 @@ def _lazy_features(data, states, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _lazy_initial(rng, data, states):  # type: ignore[no-untyped-def]
+def _lazy_initial(rng, data, states):
     n_states = data[1]
     for n in range(states.shape[0]):
         states[n] = rng.integers(0, n_states)
 
 
 @njit(cache=True, nogil=True)
-def _lazy_step(rng, data, states, actions, rewards, next_states):  # type: ignore[no-untyped-def]
+def _lazy_step(rng, data, states, actions, rewards, next_states):
     key, _, core_states, core_actions, support, rows, vartheta = data
     d = vartheta.shape[0]
     phi = np.empty(d)

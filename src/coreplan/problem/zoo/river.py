@@ -16,15 +16,16 @@ def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
     """RiverSwim, tabular: one-hot features, all pairs are core pairs (m = d = 2 X).
 
     Action 1 (right) succeeds with 0.9, stays with 0.05 and slips back with 0.05; at the right end it
-    stays with 0.9, slips back with 0.1 and pays 1. Action 0 (left) always succeeds and pays 0.005 at the left end. Start at the left.
+    stays with 0.9, slips back with 0.1 and pays 1. Action 0 (left) always succeeds and pays 0.005 at the
+    left end. Start at the left.
     """
     if states < 2:
         raise InputError(f"`river-swim:states=...` must be at least 2, got {states}.")
     P = np.zeros((states, 2, states))
     x = np.arange(states)
     P[x, 0, np.maximum(x - 1, 0)] = 1.0
-    for target, p in ((np.minimum(x + 1, states - 1), 0.9), (x, 0.05), (np.maximum(x - 1, 0), 0.05)):
-        np.add.at(P, (x, 1, target), p)
+    for to, p in ((np.minimum(x + 1, states - 1), 0.9), (x, 0.05), (np.maximum(x - 1, 0), 0.05)):
+        P[x, 1, to] += p  # within one line every pair (x, to) is met once
     P[-1, 1] = 0.0
     P[-1, 1, -2:] = 0.1, 0.9
     r = np.zeros((states, 2))

@@ -1,0 +1,206 @@
+"""The command line: thin, public API only."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import __version__
+from .bench.throughput import throughput
+from .core import CoreSet
+from .errors import CoreplanError, FileError, InputError
+from .judge import Evaluation, evaluate
+from .planners import PLANNERS, documented_settings, make_planner
+from .policy import POLICY_FILE
+from .problem import ZOO, Problem
+from .problem.locate import locate
+from .problem.zoo import parse_value
+from .run import Plan
+from .run import plan as run_plan
+from .run.status import Status
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+bench = typer.Typer(no_args_is_help=True, help="Benchmarks: ratios within one run.")
+app.add_typer(bench, name="bench")
+console = Console()
+
+
+@app.callback(invoke_without_command=True)
+def _top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Plan in large Markov decision processes: a simulator and features in, one compact policy out."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def problems() -> None:
+    """The built-in problems and their parameters."""
+    table = Table("problem", "parameters (defaults)", "what it is")
+    for name, factory in ZOO.items():
+        options = inspect.signature(factory).parameters.values()
+        table.add_row(name, ", ".join(f"{p.name}={p.default}" for p in options), _first_line(factory))
+    console.print(table)
+
+
+@app.command()
+def planners() -> None:
+    """The planners and their settings."""
+    table = Table("planner", "settings (--set name=value)", "what it is")
+    for name, planner in PLANNERS.items():
+        options = [
+            p for p in inspect.signature(planner).parameters if p not in ("theta0", "lambda1", "setup")
+        ]
+        table.add_row(name, ", ".join(options), _first_line(planner))
+    console.print(table)
+
+
+@app.command()
+def plan(
+    problem: Annotated[
+        str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
+    ],
+    planner: Annotated[str, typer.Option(help="See `coreplan planners`.")] = "primal-dual",
+    budget: Annotated[int, typer.Option(help="Simulator queries to spend at most.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
+    out: Annotated[
+        str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A planner's setting, name=value.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    rollouts: Annotated[
+        int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+) -> None:
+    """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
+    if resume and out is None:
+        raise InputError("`--resume` needs `--out DIR`, the folder of the run to go on with.")
+    where = locate(problem)
+    settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
+    chosen = make_planner(planner, settings)
+    result = run_plan(
+        where, CoreSet.of(where), chosen, budget=budget, seed=seed, out=out, resume=resume,
+        progress=False if as_json else None,
+    )  # fmt: skip
+    judged = _judge(where, result, seed, rollouts)
+    record = _record(where, planner, seed, out, result, judged)
+    if as_json:
+        print(json.dumps(record))
+    else:
+        _show(where, record, result)
+    if result.status is Status.INTERRUPTED:
+        raise typer.Exit(130)
+
+
+@bench.command("throughput")
+def bench_throughput(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the queries: a smoke test.")] = False,
+) -> None:
+    """Queries a second: the planner against a bare loop, compiled against NumPy, small against huge."""
+    rows = throughput(quick)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table("figure", "value", title="throughput")
+    for name, value in rows.items():
+        table.add_row(name, f"{value:,.4g}")
+    console.print(table)
+
+
+def _settings(items: list[str]) -> dict[str, Any]:
+    settings = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise InputError(f"`--set {item}` is not of the form name=value, for example --set K=20.")
+        settings[name] = parse_value(text)
+    return settings
+
+
+def _judge(problem: Problem, result: Plan, seed: int, rollouts: int | None) -> Evaluation | None:
+    if problem.tabular is None and rollouts == 0:
+        return None
+    # A user's simulator may be slow: a compiled one is cheap enough for ten times the rollouts.
+    n = rollouts or (1000 if problem.compiled else 100)
+    return evaluate(problem, result.policy, rollouts=n, seed=seed)
+
+
+def _record(
+    problem: Problem, planner: str, seed: int, out: str | None, result: Plan, judged: Evaluation | None
+) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "problem": problem.name,
+        "planner": planner,
+        "seed": seed,
+        "queries": result.queries,
+        "seconds": result.seconds,
+        "warmup_seconds": result.warmup_seconds,
+        "value": judged.value if judged else None,
+        "optimum": judged.optimum if judged else None,
+        "uniform": judged.uniform if judged else None,
+        "gap": judged.gap if judged else None,
+        "sub": judged.sub if judged else None,
+        "status": result.status.value,
+        "policy": f"{out}/{POLICY_FILE}" if out else None,
+        "initial_draws": result.initial_draws,
+        "evaluation_queries": judged.queries if judged else 0,
+    }
+    if judged and not judged.exact:
+        record |= {"value_low": judged.low, "value_high": judged.high}
+    return record
+
+
+def _show(problem: Problem, record: dict[str, Any], result: Plan) -> None:
+    table = Table(
+        title=f"{record['problem']} by {record['planner']}, seed {record['seed']}", show_header=False
+    )
+    value = _number(record["value"])
+    if "value_low" in record:
+        value += (
+            f"  (95% interval {_number(record['value_low'])} to {_number(record['value_high'])}, by rollouts)"
+        )
+    table.add_row("value", value)
+    if problem.reward_range != (0.0, 1.0) and record["value"] is not None:
+        units = problem.to_reward_units(record["value"])
+        table.add_row(
+            "in your rewards", f"{units:.6g} a step, {units / (1 - problem.discount):.6g} discounted in all"
+        )
+    for name in ("optimum", "uniform", "gap", "sub"):
+        table.add_row(name, _number(record[name]))
+    table.add_row("queries", f"{record['queries']:,} (and {record['initial_draws']:,} initial states)")
+    speed = f", {record['queries'] / record['seconds']:,.0f} queries/s" if record["seconds"] else ""
+    table.add_row(
+        "time", f"{record['seconds']:.2f} s planning{speed}; {record['warmup_seconds']:.1f} s compiling"
+    )
+    table.add_row(
+        "policy",
+        f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
+    )
+    console.print(table)
+    console.print(result.status.sentence)
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None or math.isnan(value) else f"{value:.6f}"
+
+
+def _first_line(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").splitlines()[0]
+
+
+def main() -> None:
+    """Entry point: an error on purpose is a paragraph on stderr, never a traceback."""
+    try:
+        app()
+    except CoreplanError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, (InputError, FileError)) else 1)
