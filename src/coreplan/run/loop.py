@@ -183,8 +183,9 @@ class CompiledLoop:
         planner = (self.state, k.hyper, k.scratch)
         data = (model.data, f.data)
         return _loop(
-            n, self.rng, self.simulator.stream, functions, data, self.core, declared, planner, self.buffers
-        )
+            n, self.rng, self.simulator.stream, k.ask, k.tell, model.initial_kernel, model.step_kernel, f.kernel,
+            data, self.core, declared, planner, self.buffers,
+        )  # fmt: skip
 
     def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
         simulator, size = self.simulator, self.kernels.n_queries
