@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from .errors import FileError
 
 _META = "meta"  # JSON as bytes: numbers only, like the rest
+_SUM = "checksum"
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -41,34 +43,37 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """Write arrays of numbers and their description, atomically."""
-    buffer = io.BytesIO()
+    """Write arrays of numbers and their description with a checksum of all, atomically."""
     everything = {_META: np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8), **arrays}
     for name, array in everything.items():
         if array.dtype.kind not in "fiub":
             raise TypeError(f"'{name}' has dtype {array.dtype}: only numbers are ever written")
-    np.savez(buffer, **everything)  # type: ignore[arg-type]
+    buffer = io.BytesIO()
+    np.savez(buffer, **everything, **{_SUM: _checksum(everything)})  # type: ignore[arg-type]
     write_atomic(path, buffer.getvalue())
 
 
 def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_npz` wrote; anything else is a FileError that says what was found."""
+    damaged = f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign"
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileError(f"{path} is not a {kind}: it is a bare array.")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise FileError(f"{path} is not a {kind}: it is a bare array.")
+        with archive:
             arrays = {name: archive[name] for name in archive.files}
-        meta = json.loads(arrays.pop(_META).tobytes())
     except FileNotFoundError:
         raise FileError(f"There is no file {path}.") from None
     except FileError:
         raise
-    except (KeyError, UnicodeDecodeError, json.JSONDecodeError):
-        raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
     except Exception as error:  # bytes from anywhere: zip, zlib and npy readers each fail in their own ways
-        raise FileError(
-            f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign ({error})."
-        ) from None
+        raise FileError(f"{damaged} ({error}).") from None
+    # The zip reader checks its own sums only when it happens to read to the end.
+    checksum = arrays.pop(_SUM, None)
+    try:
+        meta = json.loads(arrays[_META].tobytes())
+    except (KeyError, ValueError):
+        raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
         raise FileError(f"{path} is not a {kind}.")
     if meta.get("version") != version:
@@ -76,7 +81,19 @@ def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any
             f"{path} has version {meta.get('version')!r} of the format; this coreplan reads version {version}. "
             "Use the coreplan that wrote it, or plan again."
         )
+    if checksum is None or not np.array_equal(checksum, _checksum(arrays)):
+        raise FileError(f"{damaged} (its checksum is wrong).")
+    del arrays[_META]
     return arrays, meta
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    h = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        h.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        h.update(array.tobytes())
+    return np.frombuffer(h.digest(), dtype=np.uint8)
 
 
 class FolderLock:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from .errors import InputError, require_count
 from .exact import normalised, optimal_values, policy_value
@@ -68,7 +68,7 @@ def evaluate(
         raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
     returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
     mean = float(returns.mean())
-    half = float(stats.t.ppf(0.5 + confidence / 2, rollouts - 1) * returns.std(ddof=1) / math.sqrt(rollouts))
+    half = float(stdtrit(rollouts - 1, 0.5 + confidence / 2) * returns.std(ddof=1) / math.sqrt(rollouts))
     return Evaluation(
         mean + rest / 2, max(mean - half, 0.0), min(mean + half + rest, 1.0), False, queries=queries
     )

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_COMMON = {"K": 5, "eta": 2e-4, "beta": 0.02, "alpha": 0.006}  # D = sqrt(d) / (1 - gamma), the default
+
 _SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
-    ("primal-dual", "random-linear"): {"K": 5, "eta": 5.6e-5, "beta": 1e-3, "alpha": 0.025, "D": 28.3},
+    ("primal-dual", "random-linear"): _COMMON,
+    ("primal-dual", "river-linear"): _COMMON,
+    ("primal-dual", "river-swim"): _COMMON,
 }
 
 

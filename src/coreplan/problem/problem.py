@@ -55,12 +55,11 @@ class Problem:
             raise InputError(
                 f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}."
             )
-        try:
-            low, high = (_number("reward_range", v) for v in self.reward_range)
-        except (TypeError, ValueError) as error:
+        if not isinstance(self.reward_range, (tuple, list)) or len(self.reward_range) != 2:
             raise InputError(
-                f"`Problem(reward_range=...)` must be a pair (lowest, highest), got {self.reward_range!r}."
-            ) from error
+                f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}."
+            )
+        low, high = (_number("reward_range", v) for v in self.reward_range)
         if not low < high:
             raise InputError(
                 f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}."

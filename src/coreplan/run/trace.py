@@ -58,5 +58,9 @@ class Trace:
 
 
 def next_point(queries: int, budget: int) -> int:
-    """The number of queries at which the next row is due."""
-    return min(budget, (queries * ROWS // budget + 1) * budget // ROWS + 1)
+    """The number of queries at which the next row is due: the smallest multiple of budget / ROWS above `queries`.
+
+    A function of the count alone, so that a run sampled after a resume has the same rows.
+    """
+    k = queries * ROWS // budget + 1
+    return min(budget, -(-k * budget // ROWS))

@@ -1,0 +1,81 @@
+"""Algorithm 1 written down line by line in NumPy, with everything stored: the planner's yardstick.
+
+It shares no code with the planner, only the random streams: the same uniforms are used for the same
+draws, by inverse distribution functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import coreplan
+from coreplan.seeds import planner_stream, simulator_stream
+
+
+def dense(phi, d):
+    """Any features as a dense array `[..., d]`."""
+    if not isinstance(phi, coreplan.Sparse):
+        return np.asarray(phi)
+    out = np.zeros((*phi.index.shape[:-1], d))
+    for at in np.ndindex(phi.index.shape):
+        out[at[:-1]][phi.index[at]] += phi.weight[at]
+    return out
+
+
+def softmax(q):
+    e = np.exp(q - q.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def inverse(p, u):
+    """The index that the uniform u picks from the distribution p."""
+    return min(int(np.searchsorted(np.cumsum(p) / np.sum(p), u, side="right")), len(p) - 1)
+
+
+@dataclass
+class Iterates:
+    thetas: list = field(default_factory=list)  # theta_t
+    lambdas: list = field(default_factory=list)  # lambda_{t+1}
+    Thetas: list = field(default_factory=list)  # Theta_t = sum_{k<t} theta_k
+    J: int = 0
+
+
+def algorithm_1(problem, *, T, K, eta, beta, alpha, D, seed=0):
+    """The iterates of T outer iterations (all in one block of simulator noise)."""
+    rng, stream = planner_stream(seed), simulator_stream(seed, 0)
+    gamma, d, (states, actions) = problem.discount, problem.features.dimension, problem.core_pairs
+    low, high = problem.reward_range
+    m = len(actions)
+    core = dense(problem.features(states), d)[np.arange(m), actions]  # [m, d]
+    theta, lam, Theta = np.zeros(d), np.full(m, 1 / m), np.zeros(d)
+    out = Iterates()
+    for t in range(1, T + 1):
+        out.Thetas.append(Theta.copy())
+        u = rng.random(K + 1)
+        j = np.array([inverse(lam, v) for v in u[:K]] + [int(u[K] * m)])
+        x0 = problem.model.initial(stream, K)
+        rewards, y = problem.model.step(stream, states[j], actions[j])
+        v = rng.random(2 * K + 1)
+        if v[2 * K] * t < 1:
+            out.J = t
+        phi0, phiy = dense(problem.features(x0), d), dense(problem.features(y), d)
+        pi0, piy = softmax(beta * phi0 @ Theta), softmax(beta * phiy @ Theta)
+        inner = [theta]  # theta^(1) = theta_{t-1}
+        for i in range(K):
+            a0, a = inverse(pi0[i], v[i]), inverse(piy[i], v[K + i])
+            g = (1 - gamma) * phi0[i, a0] + gamma * phiy[i, a] - core[j[i]]
+            step = inner[-1] - alpha * g
+            norm = np.linalg.norm(step)
+            inner.append(step * D / norm if norm > D else step)
+        theta = np.mean(inner[:K], axis=0)
+        r = (rewards[K] - low) / (high - low)
+        V = piy[K] @ (phiy[K] @ theta)
+        gradient = np.zeros(m)
+        gradient[j[K]] = m * (r + gamma * V - core[j[K]] @ theta)
+        lam = softmax(np.log(lam) + eta * gradient)
+        Theta = Theta + theta
+        out.thetas.append(theta)
+        out.lambdas.append(lam)
+    return out

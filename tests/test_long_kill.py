@@ -1,0 +1,74 @@
+"""Kill -9 at any moment, resume, and get to the last bit what an uninterrupted run gives."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+CHILD = """
+import sys, json, coreplan
+spec, out, budget = sys.argv[1:4]
+planner = coreplan.PrimalDual(K=5, eta=2e-4, beta=0.02, alpha=0.006, D=28.0)
+plan = coreplan.plan(coreplan.make(spec), planner=planner, budget=int(budget), seed=7, out=out, resume=True,
+                     checkpoint_seconds=0.05)
+print(json.dumps(plan.queries))
+"""
+
+
+def child(spec, out, budget):
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, spec, str(out), str(budget)], stdout=subprocess.PIPE
+    )
+
+
+def contents(folder):
+    """Everything but clocks: policy, checkpoint state, trace."""
+    with np.load(folder / "policy.npz") as p:
+        policy = p["theta"].tobytes()
+    with np.load(folder / "checkpoint.npz") as c:
+        state = {name: c[name].tobytes() for name in c.files if name.startswith("state.")}
+        meta = json.loads(c["meta"].tobytes())
+    lines = (folder / "trace.csv").read_text().splitlines()
+    clock = lines[0].split(",").index("seconds")
+    trace = [[v for i, v in enumerate(line.split(",")) if i != clock] for line in lines]
+    return policy, state, meta["planner_stream"], meta["simulator"], trace
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("spec", "budget", "kills"),
+    [("random-linear", 6_000_000, 10), ("random-linear:compiled=false", 250_000, 10)],
+)
+def test_kill_at_random_moments(spec, budget, kills, tmp_path):
+    whole = tmp_path / "whole"
+    begin = time.monotonic()
+    assert child(spec, whole, budget).wait() == 0
+    duration = time.monotonic() - begin
+    want = contents(whole)
+    rng = random.Random(20231)
+    done, round_, during = 0, 0, 0
+    while done < kills:
+        out = tmp_path / f"killed{round_}"
+        round_ += 1
+        while True:
+            process = child(spec, out, budget)
+            try:
+                process.wait(timeout=rng.uniform(0.1, duration))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                done += 1
+                during += (out / "checkpoint.npz").exists()
+                continue
+            assert process.returncode == 0
+            break
+        assert contents(out) == want
+        assert not list(out.glob("*.partial")), "a finished run leaves no partial file"
+    assert during >= kills // 3, "too few kills met a run that had begun"
