@@ -91,7 +91,7 @@ def test_a_users_own_problem_is_given_on_loading(tmp_path):
 def test_wrong_features_are_an_error(tmp_path):
     saved(tmp_path)
     with pytest.raises(
-        coreplan.FileError, match="made for other features.*dimension is 12 in the file and 8 here"
+        coreplan.FileError, match=r"made for other features.*dimension is 12 in the file and 8 here"
     ):
         load_policy(tmp_path, coreplan.make("random-linear"))
     with pytest.raises(coreplan.FileError, match="dimension is 12 in the file and 14 here"):
