@@ -15,7 +15,6 @@ _SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("primal-dual", "random-linear"): _COMMON,
     ("primal-dual", "river-linear"): _COMMON,
     ("primal-dual", "river-swim"): _COMMON,
-    ("primal-dual", "river-swim-long"): {"K": 11, "eta": 6.3e-5, "beta": 4.13e-5, "alpha": 0.018, "D": 118.0},
 }
 
 

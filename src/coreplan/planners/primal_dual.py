@@ -35,7 +35,7 @@ class PrimalDual:
     theta0: `[d]`, in the ball; zero by default. lambda1: `[m]`, a distribution; uniform by default.
     output: which policy is read out of the final state. "random" is the paper's: pi_J with J uniform on
         1..T, so that Theorem 1 holds. "last" is pi_{T+1} and "greedy" its limit at infinite scale: both are
-        outside the theorem, and in practice five to ten times closer to the optimum.
+        outside the theorem, and in practice closer to the optimum, by up to an order of magnitude.
 
     What is left out is filled in when the run starts: D = sqrt(d) / (1 - gamma), which holds every Q of a
     linear MDP whose core features are unit vectors; and the rates that minimise Theorem 1's bound for the
