@@ -15,6 +15,7 @@ from ..problem.model import FloatArray
 from . import primal_dual_kernels as kernels
 from .base import Answers, Ask, Kernels, ReadOut, Setup
 from .primal_dual_kernels import Hyper, Scratch, State
+from .rates import best_K, best_rates
 
 OUTPUTS = ("random", "last", "greedy")
 
@@ -66,21 +67,26 @@ class PrimalDual:
     def resolve(self, setup: Setup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
         D = self.D or math.sqrt(setup.dimension) / (1.0 - setup.discount)
-        K = self.K or _best_K(m, A, R, D, setup.budget)
+        K = self.K or best_K(m, A, R, D, setup.budget)
         T = setup.budget // (K + 1)
         if T < 1:
             raise InputError(
                 f"A budget of {setup.budget} queries is below K + 1 = {K + 1}, the queries of one iteration. "
                 f"Raise the budget or lower K."
             )
-        # The minimisers of eps_opt in `thm:main`; log 1 = 0 would make a rate zero, and then any will do.
-        eta = self.eta or math.sqrt(2.0 * math.log(max(m, 2)) / T) / (m * (1.0 + 2.0 * R * D))
-        beta = self.beta or math.sqrt(2.0 * math.log(max(A, 2)) / T) / (R * D)
-        alpha = self.alpha or D / (R * math.sqrt(K))
+        eta, beta, alpha = best_rates(m, A, R, D, T, K)
         theta0 = _theta0(self.theta0, setup.dimension, D)
         lambda1 = _lambda1(self.lambda1, m)
         return replace(
-            self, eta=eta, beta=beta, alpha=alpha, K=K, D=D, theta0=theta0, lambda1=lambda1, setup=setup
+            self,
+            eta=self.eta or eta,
+            beta=self.beta or beta,
+            alpha=self.alpha or alpha,
+            K=K,
+            D=D,
+            theta0=theta0,
+            lambda1=lambda1,
+            setup=setup,
         )
 
     def init(self, rng: np.random.Generator) -> State:
@@ -166,13 +172,6 @@ class PrimalDual:
     def _scratch(self) -> Scratch:
         d, A = self._setup.dimension, self._setup.n_actions
         return Scratch(np.empty(A), np.empty(d), np.empty(d))
-
-
-def _best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
-    """The K that minimises eps_opt = c1 / sqrt(T) + c2 / sqrt(K) for T K = budget (`thm:main`, best rates)."""
-    c1 = m * (1 + 2 * R * D) * math.sqrt(2 * math.log(max(m, 2))) + R * D * math.sqrt(2 * math.log(max(A, 2)))
-    c2 = 4 * R * D
-    return max(1, round(math.sqrt(budget) * c2 / c1))
 
 
 def _theta0(theta0: Any, d: int, D: float) -> FloatArray:

@@ -1,0 +1,93 @@
+"""The nearest point of a convex hull, by Wolfe's min-norm-point method: exact, with sparse coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .problem.model import FloatArray
+
+
+@njit(cache=True, nogil=True)
+def _nearest(points, y, b, tolerance):
+    """min |points' b - y| over the simplex, into `b [m]`; returns the distance. Wolfe (1976).
+
+    Works on p_j = points_j - y. Major step: add the point that most decreases p_j . x; minor steps: move to the
+    affine minimiser of the active points, dropping those whose coefficient would turn negative.
+    """
+    m, d = points.shape
+    P = points - y
+    norms = np.empty(m)
+    for j in range(m):
+        norms[j] = P[j] @ P[j]
+    scale = max(np.max(norms), 1e-300)
+    b[:] = 0.0
+    active = np.empty(m, dtype=np.int64)
+    active[0] = np.argmin(norms)
+    n = 1
+    b[active[0]] = 1.0
+    x = P[active[0]].copy()
+    for _ in range(20 * (m + d) + 100):
+        products = P @ x
+        j = np.argmin(products)
+        if products[j] >= x @ x - tolerance * scale:
+            break
+        known = False
+        for i in range(n):
+            known |= active[i] == j
+        if known or n > d:  # rounding: no further progress is possible
+            break
+        active[n] = j
+        n += 1
+        while True:
+            # Affine minimiser: [0 1'; 1 P_S P_S'] [mu; c] = [1; 0].
+            K = np.zeros((n + 1, n + 1))
+            right = np.zeros(n + 1)
+            right[0] = 1.0
+            for i in range(n):
+                K[0, i + 1] = 1.0
+                K[i + 1, 0] = 1.0
+                for l in range(n):
+                    K[i + 1, l + 1] = P[active[i]] @ P[active[l]]
+                K[i + 1, i + 1] += 1e-14 * scale
+            c = np.linalg.solve(K, right)[1:]
+            step, drop = 1.0, -1
+            for i in range(n):
+                old = b[active[i]]
+                if c[i] <= 1e-14 and old - c[i] > 0.0 and old / (old - c[i]) < step:
+                    step, drop = old / (old - c[i]), i
+            for i in range(n):
+                b[active[i]] += step * (c[i] - b[active[i]])
+            if drop < 0:
+                break
+            b[active[drop]] = 0.0
+            n -= 1
+            active[drop] = active[n]
+            if n == 0:
+                break
+        total = 0.0
+        for i in range(n):
+            b[active[i]] = max(b[active[i]], 0.0)
+            total += b[active[i]]
+        x[:] = 0.0
+        for i in range(n):
+            b[active[i]] /= total
+            x += b[active[i]] * P[active[i]]
+    return np.sqrt(x @ x)
+
+
+@njit(cache=True, nogil=True)
+def _all_nearest(points, targets, B, errors, tolerance):
+    for z in range(targets.shape[0]):
+        errors[z] = _nearest(points, targets[z], B[z], tolerance)
+
+
+def convex_coefficients(points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """For each target the nearest point of conv(points): coefficients B `[n, m]` and distances `[n]`.
+
+    points `[m, d]`, targets `[n, d]`. Rows of B are nonnegative with sum 1.
+    """
+    points, targets = np.ascontiguousarray(points, dtype=float), np.ascontiguousarray(targets, dtype=float)
+    B, errors = np.zeros((len(targets), len(points))), np.empty(len(targets))
+    _all_nearest(points, targets, B, errors, 1e-13)
+    return B, errors

@@ -1,0 +1,33 @@
+"""The closed forms that minimise Theorem 1's optimisation error (`thm:main`).
+
+eps_opt = D(lambda*|lambda_1)/(eta T) + log A/(beta T) + 2 D^2/(alpha K)
+        + eta m^2 (1 + 2 R D)^2 / 2 + beta R^2 D^2 / 2 + 2 alpha R^2.
+Each rate meets two terms, a/rate + b rate, least at sqrt(a/b) with the sum 2 sqrt(a b); hence with the best rates
+eps_opt = c1/sqrt(T) + c2/sqrt(K). The relative entropy is at most log m from the uniform lambda_1.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def constants(m: int, A: int, R: float, D: float) -> tuple[float, float]:
+    """c1 and c2 of eps_opt = c1/sqrt(T) + c2/sqrt(K), at the best rates."""
+    return m * (1 + 2 * R * D) * math.sqrt(2 * _log(m)) + R * D * math.sqrt(2 * _log(A)), 4 * R * D
+
+
+def best_rates(m: int, A: int, R: float, D: float, T: int, K: int) -> tuple[float, float, float]:
+    """(eta, beta, alpha) for given T and K."""
+    eta = math.sqrt(2 * _log(m) / T) / (m * (1 + 2 * R * D))
+    beta = math.sqrt(2 * _log(A) / T) / (R * D)
+    return eta, beta, D / (R * math.sqrt(K))
+
+
+def best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
+    """The K that minimises eps_opt for T (K + 1) <= budget, rounded: T : K = (c1/c2)^2."""
+    c1, c2 = constants(m, A, R, D)
+    return max(1, min(round(math.sqrt(budget) * c2 / c1), budget - 1))
+
+
+def _log(n: int) -> float:
+    return math.log(max(n, 2))  # log 1 = 0 would make a rate zero, and then any will do

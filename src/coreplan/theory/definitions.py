@@ -1,0 +1,197 @@
+"""The paper's definitions as numbers: core error, Q-approximation error, inherent Bellman error, linear MDPs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog, nnls
+
+from ..enumerated import Enumerated
+from ..errors import InputError
+from ..hull import convex_coefficients
+from ..problem.model import FloatArray
+from .operators import policy_values
+
+
+def dense(matrix: Any) -> FloatArray:
+    """A matrix as a dense array."""
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def core_errors(e: Enumerated) -> tuple[FloatArray, FloatArray]:
+    """B `[Z, m]` and eps_core `[Z]` of Assumption 1 (`ass:Core_SA_approx`): the best convex coefficients for every pair."""
+    if e.m == 0:
+        raise InputError("Core errors need a core set: Enumerated.of(problem, core).")
+    Phi = dense(e.Phi)
+    return convex_coefficients(Phi[e.rows], Phi)
+
+
+class Fit(NamedTuple):
+    """The best uniform approximation y ~ Phi theta; the true error lies between `low` and `error`."""
+
+    theta: FloatArray  # [d]
+    error: float  # attained by theta
+    low: float  # certified by `weights`: <w, y> - D |Phi' w| is below every theta's error
+    weights: FloatArray  # [Z], |w|_1 <= 1
+
+
+def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
+    """inf over |theta| <= D (no bound where D is None) of |y - Phi theta|_inf, solved exactly.
+
+    Without the ball a linear program. With it a second-order cone program in one number t: the least norm
+    n(t) = min |theta| s.t. |y - Phi theta| <= t is a least-distance problem (one nonnegative least squares, Lawson &
+    Hanson, ch. 23); n is decreasing, and t with n(t) = D is found by bisection. The multipliers certify the answer.
+    """
+    fit = _chebyshev(Phi, y)
+    if D is None or np.linalg.norm(fit.theta) <= D:
+        return fit
+    Phi = dense(Phi)
+    low, high = fit.low, float(np.abs(y).max())
+    best = Fit(np.zeros(Phi.shape[1]), high, fit.low, fit.weights)
+    for _ in range(60):
+        t = (low + high) / 2
+        theta, weights = _least_norm(Phi, y, t)
+        if weights is not None:
+            certified = float(weights @ y - D * np.linalg.norm(Phi.T @ weights))
+            if certified > best.low:
+                best = best._replace(low=certified, weights=weights)
+        if theta is None or np.linalg.norm(theta) > D:
+            low = t
+        else:
+            high = t
+        if theta is not None:
+            theta = theta * min(1.0, D / np.linalg.norm(theta)) if np.linalg.norm(theta) > 0 else theta
+            error = float(np.abs(y - Phi @ theta).max())
+            if error < best.error:
+                best = best._replace(theta=theta, error=error)
+        if best.error - best.low <= 1e-10 * max(1.0, high):
+            break
+    return best
+
+
+def _chebyshev(Phi: Any, y: FloatArray) -> Fit:
+    Z, d = Phi.shape
+    Phi = sparse.csr_matrix(Phi)
+    ones = sparse.csr_matrix(np.ones((Z, 1)))
+    A = sparse.bmat([[-Phi, -ones], [Phi, -ones]], format="csc")  # y - Phi theta <= t, Phi theta - y <= t
+    cost = np.append(np.zeros(d), 1.0)
+    result = linprog(cost, A_ub=A, b_ub=np.concatenate([-y, y]), bounds=[(None, None)] * d + [(0, None)], method="highs")
+    theta = result.x[:d] if result.x is not None else np.linalg.lstsq(Phi.toarray(), y, rcond=None)[0]
+    w = np.zeros(Z)
+    if result.x is not None:
+        w = -result.ineqlin.marginals[:Z] + result.ineqlin.marginals[Z:]
+        w /= max(1.0, np.abs(w).sum())
+    # Without a ball the certificate needs Phi' w = 0; what is left of it makes the bound void, so say zero then.
+    low = float(w @ y) if np.abs(Phi.T @ w).max() <= 1e-9 else 0.0
+    error = float(np.abs(y - Phi @ theta).max())
+    return Fit(theta, error, min(max(low, 0.0), error), w)
+
+
+def _least_norm(Phi: FloatArray, y: FloatArray, t: float) -> tuple[FloatArray | None, FloatArray | None]:
+    """argmin |theta| s.t. |y - Phi theta| <= t, and normalised multipliers; theta is None where it is infeasible."""
+    G = np.concatenate([Phi, -Phi])  # G theta >= h
+    h = np.concatenate([y - t, -y - t])
+    A = np.vstack([G.T, h])
+    target = np.zeros(A.shape[0])
+    target[-1] = 1.0
+    u, _ = nnls(A, target, maxiter=30 * A.shape[1])
+    residual = A @ u - target
+    total = u.sum()
+    weights = (u[: len(y)] - u[len(y) :]) / total if total > 0 else None
+    if residual @ residual <= 1e-24:
+        return None, weights
+    return -residual[:-1] / residual[-1], weights
+
+
+def q_approximation_error(e: Enumerated, pi: FloatArray, D: float | None) -> Fit:
+    """eps_pi = inf over the ball of |Q^pi - Phi theta|_inf (`def:QAE`)."""
+    return best_fit(e.Phi, policy_values(e, pi).Q, D)
+
+
+class LinearFit(NamedTuple):
+    """The best linear-MDP fit (`def:linMDP`): P ~ Phi W and r ~ Phi vartheta, by least squares."""
+
+    W: FloatArray  # [d, X]
+    vartheta: FloatArray  # [d]
+    reward_error: float  # |r - Phi vartheta|_inf
+    transition_error: float  # max_z |P_z - Phi_z W|_1
+
+    @property
+    def holds(self) -> bool:
+        """Whether the problem is a linear MDP, to rounding."""
+        return self.reward_error < 1e-8 and self.transition_error < 1e-8
+
+
+def linear_fit(e: Enumerated) -> LinearFit:
+    """Fit W and vartheta, with the errors left."""
+    Phi, P = dense(e.Phi), dense(e.P)
+    pinv = np.linalg.pinv(Phi)
+    W, vartheta = pinv @ P, pinv @ e.r
+    return LinearFit(
+        W, vartheta, float(np.abs(e.r - Phi @ vartheta).max()), float(np.abs(P - Phi @ W).sum(axis=1).max())
+    )
+
+
+class Interval(NamedTuple):
+    """A number known to lie between two others."""
+
+    low: float
+    high: float
+
+
+def inherent_bellman_error(
+    e: Enumerated, D: float, *, ball: bool = True, starts: int = 6, seed: int = 0
+) -> Interval:
+    """IBE (`def:IBE`) as an interval; `ball=False` lets theta (not theta') leave the ball.
+
+    Low: ascent over (pi, theta'). For fixed multipliers w of the inner fit, <w, r + gamma P M^pi Phi theta'> is largest
+    at the pi that picks the best or worst action by the sign of (P' w)(x), and linear in theta'.
+    High: through the linear-MDP fit, r + gamma P V ~ Phi (vartheta + gamma W V) for every |V| <= R D; with the ball the
+    fitted theta may stick out of it, by at most |vartheta| + gamma R D sum_x |W_x| - D, which costs R times as much.
+    For a linear MDP the value is zero without the ball and in general not with it: backing up a large
+    theta' can leave the ball, whatever D is, because M^pi Phi theta' may exceed any true value function.
+    """
+    gamma, R = e.discount, e.radius
+    fit = linear_fit(e)
+    high = fit.reward_error + gamma * R * D * fit.transition_error
+    if ball:
+        reach = np.linalg.norm(fit.vartheta) + gamma * R * D * np.linalg.norm(fit.W, axis=0).sum()
+        high += R * max(0.0, float(reach) - D)
+    high = min(high, 1 + gamma * R * D)  # theta = 0
+    rng = np.random.default_rng(seed)
+    low = 0.0
+    for _ in range(starts):
+        theta = rng.normal(size=e.d)
+        theta *= D / np.linalg.norm(theta)
+        choice = rng.integers(0, e.A, size=e.X)
+        for _ in range(6):
+            pi = np.eye(e.A)[choice]
+            y = e.r + gamma * (e.P @ (e.M(pi) @ (e.Phi @ theta)))
+            inner = best_fit(e.Phi, y, D if ball else None)
+            if inner.low <= low + 1e-12:
+                low = max(low, inner.low)
+                break
+            low = inner.low
+            w = inner.weights
+            push = e.P.T @ w  # [X]
+            Q = (e.Phi @ theta).reshape(e.X, e.A)
+            choice = np.where(push >= 0, Q.argmax(axis=1), Q.argmin(axis=1))
+            direction = e.Phi.T @ (e.M(np.eye(e.A)[choice]).T @ push)
+            norm = float(np.linalg.norm(direction))
+            if norm > 1e-14:
+                theta = D * direction / norm
+    return Interval(min(low, high), high)
+
+
+def default_D(core_features: Any, discount: float) -> float:
+    """A radius that holds theta of every Q^pi of a linear MDP with an exact core: |pinv(Phi~)| sqrt(m) / (1 - gamma).
+
+    Q^pi at the core pairs is a vector in [0, 1/(1-gamma)]^m, and theta = pinv(Phi~) Q^pi restricted to them.
+    For unit vectors as core features it is sqrt(d) / (1 - gamma), which is also the planner's default.
+    """
+    smallest = np.linalg.svd(dense(core_features), compute_uv=False)
+    positive = smallest[smallest > 1e-12 * smallest.max()].min()
+    return math.sqrt(core_features.shape[0]) / ((1 - discount) * float(positive))

@@ -1,0 +1,125 @@
+"""Theorem 1 (`thm:main`) as numbers: the bound term by term, its best hyperparameters, the bill in queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..errors import InputError, require_count, require_positive
+from ..planners.rates import best_K, best_rates, constants
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The bound on E[<mu* - mu^piout, r>], each term by its place in `thm:main`."""
+
+    lambda_start: float  # D(lambda*|lambda_1) / (eta T)
+    policy_start: float  # log A / (beta T)
+    theta_start: float  # 2 D^2 / (alpha K)
+    lambda_noise: float  # eta m^2 (1 + 2 R D)^2 / 2
+    policy_noise: float  # beta R^2 D^2 / 2
+    theta_noise: float  # 2 alpha R^2
+    q_error: float = 0.0  # 2 E[eps_piout]
+    bellman_error: float = 0.0  # 2 IBE
+    core_error: float = 0.0  # 2 D <mu*, eps_core>
+
+    @property
+    def eps_opt(self) -> float:
+        """The optimisation error: the six terms that more queries make smaller."""
+        return (
+            self.lambda_start + self.policy_start + self.theta_start
+            + self.lambda_noise + self.policy_noise + self.theta_noise
+        )  # fmt: skip
+
+    @property
+    def eps_approx(self) -> float:
+        """The approximation error: zero for a linear MDP with an exact core set and D large enough."""
+        return self.q_error + self.bellman_error + self.core_error
+
+    @property
+    def total(self) -> float:
+        return self.eps_opt + self.eps_approx
+
+
+def bound(
+    *, T: int, K: int, eta: float, beta: float, alpha: float, m: int, A: int, R: float, D: float,
+    relative_entropy: float | None = None, policy_entropy: float | None = None,
+    q_error: float = 0.0, bellman_error: float = 0.0, core_error: float = 0.0,
+) -> Bound:  # fmt: skip
+    """Theorem 1's bound. It holds for the output pi_J, a uniform pi_1, and features of norm at most R.
+
+    `relative_entropy` is D(lambda*|lambda_1), log m where it is not known (lambda_1 uniform); `policy_entropy` is
+    H(pi*|pi_1), log A where it is not known. `q_error` = E[eps_piout], `bellman_error` = IBE,
+    `core_error` = <mu*, eps_core>.
+    """
+    require_count("bound", T=T, K=K, m=m, A=A)
+    require_positive("bound", eta=eta, beta=beta, alpha=alpha, R=R, D=D)
+    for name, error in (("q_error", q_error), ("bellman_error", bellman_error), ("core_error", core_error)):
+        if not 0 <= error < math.inf:
+            raise InputError(f"`bound({name}=...)` must be a finite number of at least 0, got {error!r}.")
+    kl = math.log(m) if relative_entropy is None else relative_entropy
+    entropy = math.log(A) if policy_entropy is None else policy_entropy
+    return Bound(
+        lambda_start=kl / (eta * T),
+        policy_start=entropy / (beta * T),
+        theta_start=2 * D**2 / (alpha * K),
+        lambda_noise=eta * m**2 * (1 + 2 * R * D) ** 2 / 2,
+        policy_noise=beta * R**2 * D**2 / 2,
+        theta_noise=2 * alpha * R**2,
+        q_error=2 * q_error,
+        bellman_error=2 * bellman_error,
+        core_error=2 * D * core_error,
+    )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Hyperparameters that make eps_opt least, with the bound they give."""
+
+    T: int
+    K: int
+    eta: float
+    beta: float
+    alpha: float
+    D: float
+    bound: Bound
+
+    @property
+    def queries(self) -> int:
+        """T (K + 1)."""
+        return self.T * (self.K + 1)
+
+
+def tuned(
+    *, epsilon: float | None = None, budget: int | None = None, m: int, A: int, R: float, D: float, split: str = "best"
+) -> Tuned:
+    """The hyperparameters for an accuracy or for a budget of queries, in closed form.
+
+    With the best rates eps_opt = c1/sqrt(T) + c2/sqrt(K), so for fewest queries T : K = (c1/c2)^2 and each half costs
+    epsilon/2. `split="paper"` takes the paper's K = T/(m^2 log(m A)) instead.
+    """
+    if (epsilon is None) == (budget is None):
+        raise InputError("`tuned` takes either epsilon or budget.")
+    require_count("tuned", m=m, A=A, budget=budget)
+    require_positive("tuned", R=R, D=D, epsilon=epsilon)
+    if split not in ("best", "paper"):
+        raise InputError(f"`tuned(split=...)` must be best or paper, got {split!r}.")
+    c1, c2 = constants(m, A, R, D)
+    ratio = (c1 / c2) ** 2 if split == "best" else m**2 * math.log(m * A) if m * A > 1 else 1.0  # T : K
+    if epsilon is not None:
+        # c1/sqrt(T) + c2 sqrt(ratio)/sqrt(T) = epsilon
+        T = math.ceil(((c1 + c2 * math.sqrt(ratio)) / epsilon) ** 2)
+        K = max(1, math.ceil(T / ratio))
+    else:
+        assert budget is not None
+        K = best_K(m, A, R, D, budget) if split == "best" else max(1, round(math.sqrt(budget / ratio)))
+        T = budget // (K + 1)
+        if T < 1:
+            raise InputError(f"A budget of {budget} queries is below K + 1 = {K + 1}, one iteration.")
+    eta, beta, alpha = best_rates(m, A, R, D, T, K)
+    return Tuned(T, K, eta, beta, alpha, D, bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D))
+
+
+def queries_needed(epsilon: float, *, m: int, A: int, R: float, D: float, split: str = "best") -> int:
+    """Queries after which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4)."""
+    return tuned(epsilon=epsilon, m=m, A=A, R=R, D=D, split=split).queries
