@@ -43,14 +43,44 @@ def problem(kind: str) -> coreplan.Problem:
     return _make(_step, ["none", "reward", "state", "features"].index(kind))
 
 
+@njit
+def _forgets(rng, data, states, actions, rewards, next_states):
+    for n in range(states.shape[0]):
+        if actions[n] == 0:
+            rewards[n] = 0.5
+        next_states[n, 0] = rng.random()
+
+
+@njit
+def _half(data, states, out):
+    for n in range(states.shape[0]):
+        out[n, 0, 0] = 0.5
+
+
+@njit
+def _raises(data, states, out):
+    raise ValueError("no such state")
+
+
+def unwritten(part: str) -> coreplan.Problem:
+    """Kernels that leave part of their output as it was."""
+    return _make(_forgets, 0) if part == "step" else _make(_step, 0, _half)
+
+
+def raising_features() -> coreplan.Problem:
+    return _make(_step, 0, _raises)
+
+
 def wrong_signature() -> coreplan.Problem:
     return _make(_wrong, 0)
 
 
-def _make(step, fault):
+def _make(step, fault, features=None):
     model = coreplan.CompiledModel(
         2, _initial, step, (fault, 0.9995), state_shape=(1,), state_dtype=np.float64
     )
-    features = coreplan.CompiledFeatures(_features, 2, 2, 1.0, state_dtype=np.float64)
+    features = coreplan.CompiledFeatures(
+        features or _features, 2, 2, 1.0, state_shape=(1,), state_dtype=np.float64
+    )
     core = (np.array([[0.0], [0.0]]), np.array([0, 1]))
     return coreplan.Problem(model, features, 0.9, core_pairs=core)

@@ -23,12 +23,16 @@ ALLOWED = {
     "softmax": set(),
     "policy": POLICY,
     "exact": POLICY,
+    "hull": PROBLEM,
+    "enumerated": PROBLEM | {"core"},
+    "lp": PROBLEM | {"core", "enumerated"},
     "planners": PROBLEM | {"core", "softmax"},
     "run": POLICY | {"core", "planners", "exact"},
+    "theory": POLICY | {"core", "planners", "exact", "run", "hull", "enumerated", "lp"},
     "judge": POLICY | {"core", "exact"},
     "bench": POLICY | {"core", "planners", "exact", "run", "judge"},
     "__main__": {"cli"},
-    "cli": POLICY | {"core", "planners", "exact", "run", "judge", "bench", "__init__"},
+    "cli": POLICY | {"core", "planners", "exact", "run", "judge", "bench", "theory", "__init__"},
 }
 
 

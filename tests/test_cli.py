@@ -120,6 +120,15 @@ def test_a_problem_of_ones_own(tmp_path, name):
     assert policy.act(np.array([[0.5]]), 0).shape == (1,)
 
 
+def test_what_a_users_code_prints_is_not_in_the_json(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "helper.py").write_text("NOISE = 0.05\n")
+    (tmp_path / "sub" / "problem.py").write_text("import helper\nprint('hello')\n" + OWN)
+    done = run("plan", "sub/problem.py:mine", "--budget", "4000", "--set", "K=19", "--json", cwd=tmp_path)
+    assert done.stdout.count("\n") == 1 and json.loads(done.stdout)["queries"] == 4000
+    assert "hello" in done.stderr
+
+
 def test_lists():
     problems, planners = run("problems").stdout, run("planners").stdout
     for name in coreplan.problem.ZOO:
@@ -147,12 +156,20 @@ def test_lists():
         (["plan", "problem.py:not_a_problem"], "it is a int"),
         (["plan", "problem.py:broken"], "KeyError: 'nothing' (problem.py, line"),
         (["plan", "crash.py:x"], "ZeroDivisionError: division by zero (crash.py, line 2)"),
+        (["plan", "syntax.py:x"], "(syntax.py, line 2)"),
+        (["plan", "exits.py:x"], "SystemExit"),
+        (["plan", "river-swim", "--set", "eta=10**400"], "positive finite number"),
+        (["plan", "river-swim", "--set", "K=99**99"], "whole number"),
+        (["plan", "mountain-car:grid=5", "--rollouts", "1"], "at least 2, got 1"),
+        (["plan", "river-swim", "--rollouts", "-5"], "got -5"),
         (["plan", "river-swim", "--out", "problem.py/run"], "Cannot write into the folder"),
     ],
 )
 def test_mistakes_get_a_paragraph(tmp_path, monkeypatch, capsys, arguments, words):
     (tmp_path / "problem.py").write_text(OWN)
     (tmp_path / "crash.py").write_text("\nx = 1 / 0\n")
+    (tmp_path / "syntax.py").write_text("\nx = = 1\n")
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["coreplan", *arguments])
     with pytest.raises(SystemExit) as caught:

@@ -15,6 +15,7 @@ from scipy import stats
 import coreplan
 from coreplan.planners import PrimalDual, Setup, primal_dual, primal_dual_kernels
 from coreplan.run.loop import CompiledLoop, PythonLoop, make_loop
+from coreplan.run.progress import Interrupt
 from coreplan.run.simulator import Simulator
 from coreplan.seeds import planner_stream
 from naive import algorithm_1, dense
@@ -33,7 +34,7 @@ def loop_for(problem, *, python=False, seed=0, budget=10**9, **settings):
 
 
 def one_iteration(loop, queries):
-    loop.advance(loop.simulator.queries + 1, 10**9, lambda: False)
+    loop.advance(loop.simulator.queries + 1, 10**9, Interrupt())
     assert loop.simulator.queries == queries
 
 
@@ -74,7 +75,7 @@ def test_compiled_and_python_loops_give_the_same_bits(spec):
     a, b = loop_for(problem, **RATES), loop_for(problem, python=True, **RATES)
     for loop in (a, b):
         while loop.simulator.queries < 8 * 300:
-            loop.advance(8 * 300, 10**9, lambda: False)
+            loop.advance(8 * 300, 10**9, Interrupt())
     for x, y in zip(a.state, b.state, strict=True):
         assert x.tobytes() == y.tobytes()
     assert a.simulator.mark() == b.simulator.mark()
@@ -170,7 +171,7 @@ def test_J_is_uniform_and_its_sum_is_right():
     counts = np.zeros(8)
     for seed in range(4000):
         loop = loop_for(problem, python=True, seed=seed, K=1, eta=1e-3, beta=0.1, alpha=0.1, D=5.0)
-        loop.advance(16, 16, lambda: False)
+        loop.advance(16, 16, Interrupt())
         counts[loop.state.counts[1] - 1] += 1
     assert counts.sum() == 4000
     assert ((counts - 500) ** 2 / 500).sum() < stats.chi2.ppf(1 - 1e-7, 7)

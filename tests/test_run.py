@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -266,7 +267,7 @@ def test_a_used_folder_is_not_overwritten(tmp_path):
     ("changes", "words"),
     [
         ({"seed": 5}, "its seed is 0, and now it is 5"),
-        ({"planner": planner(eta=0.1)}, "its settings"),
+        ({"planner": planner(eta=0.1)}, "its settings: eta is 0.003, and now it is 0.1"),
         ({"problem": coreplan.make("river-swim:discount=0.9")}, "its problem is"),
         ({"block": 100}, "its block"),
     ],
@@ -387,6 +388,9 @@ def with_value(array, at, value):
         (lambda r, y: (r, y + 10_000), "raised IndexError"),
         (lambda r, y: r, "must return (rewards, next_states)"),
         (lambda r, y: None, "got NoneType"),
+        (lambda r, y: ([[1.0, 2.0], [3.0]], y), "cannot be read as one array"),
+        (lambda r, y: (r, [[1], [2, 3]]), "cannot be read as one array"),
+        (lambda r, y: sys.exit(), "raised SystemExit"),
     ],
 )
 def test_bad_simulators(change, words, tmp_path):
@@ -428,6 +432,7 @@ def test_compiled_faults_name_the_pair_and_keep_the_checkpoint(kind, tmp_path):
         plan(problem, planner=planner(), budget=50_000, block=400, out=tmp_path)
     record = json.loads((tmp_path / "run.json").read_text())
     assert record["status"] == "failed" and record["queries"] > 0
+    assert record["queries"] % 400 != 0, "the asks of the chunk before the faulty one are kept"
     mended = plan(
         compiled_faults.problem("none"),
         planner=planner(),
@@ -455,6 +460,9 @@ def test_kernels_with_the_wrong_arguments():
         ({"seed": -1}, "seed"),
         ({"seed": "a"}, "seed"),
         ({"planner": None}, "planner"),
+        ({"planner": "primal-dual"}, "must be a planner"),
+        ({"core": (np.zeros(1), np.zeros(1))}, "must be a CoreSet"),
+        ({"checkpoint_seconds": 0}, "checkpoint_seconds"),
         ({"problem": "river-swim"}, "must be a Problem"),
     ],
 )
@@ -468,3 +476,89 @@ def test_a_problem_without_a_core_set():
     problem = dataclasses.replace(coreplan.make("river-swim"), core_pairs=None)
     with pytest.raises(coreplan.InputError, match="brings no core set"):
         plan(problem, planner=planner(), budget=800)
+
+
+@pytest.mark.parametrize("part", ["step", "features"])
+def test_kernels_that_leave_entries_unwritten(part):
+    import compiled_faults
+
+    with pytest.raises(coreplan.InputError, match=f"compiled {part}.*gave two answers"):
+        plan(compiled_faults.unwritten(part), planner=planner(), budget=800)
+
+
+def test_compiled_features_that_raise():
+    import compiled_faults
+
+    with pytest.raises(coreplan.FeatureError, match="raised ValueError: no such state"):
+        plan(compiled_faults.raising_features(), planner=planner(), budget=800)
+
+
+def test_filled_in_rates_are_kept_when_the_budget_is_raised(tmp_path):
+    problem = coreplan.make("river-swim")
+    first = plan(problem, planner=PrimalDual(K=7), budget=4000, out=tmp_path)
+    again = plan(problem, planner=PrimalDual(K=7), budget=8000, out=tmp_path, resume=True)
+    assert again.planner.eta == first.planner.eta and again.queries == 8000
+    with pytest.raises(coreplan.InputError, match="8000 queries already, more than the budget of 4000"):
+        plan(problem, planner=PrimalDual(K=7), budget=4000, out=tmp_path, resume=True)
+
+
+def test_numpy_numbers_are_numbers(tmp_path):
+    rates = PrimalDual(K=np.int64(7), eta=np.float32(0.01), beta=1, alpha=np.float64(0.1), D=np.int32(5))
+    result = plan(
+        coreplan.make("river-swim"), planner=rates, budget=np.int64(800), block=np.int64(100), out=tmp_path
+    )
+    assert result.queries == 800
+    assert plan(coreplan.make("river-swim"), planner=planner(K=1e2), budget=808).planner.K == 100
+
+
+def test_a_crafted_checkpoint_is_refused(tmp_path):
+    """A right checksum on wrong sizes or counters: nothing reaches a kernel."""
+    from coreplan.files import read_npz, write_npz
+
+    problem = coreplan.make("river-swim")
+    plan(problem, planner=planner(), budget=4000, out=tmp_path)
+    path = tmp_path / "checkpoint.npz"
+    arrays, meta = read_npz(path, "coreplan checkpoint", 1)
+    crafted = [
+        ({**arrays, "state.theta": np.zeros(1)}, meta),
+        (arrays, {**meta, "simulator": {**meta["simulator"], "queries": -5}}),
+        (arrays, {**meta, "simulator": {**meta["simulator"], "block_number": 2**70}}),
+        (arrays, {**meta, "planner_stream": {}}),
+    ]
+    for a, m in crafted:
+        write_npz(path, a, m)
+        with pytest.raises(coreplan.FileError, match="damaged"):
+            plan(problem, planner=planner(), budget=8000, out=tmp_path, resume=True)
+
+
+def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
+    lock = coreplan.files.FolderLock(tmp_path)
+    child = os.fork()
+    if child == 0:
+        time.sleep(20)
+        os._exit(0)
+    try:
+        lock.close()
+        for attempt in range(50):  # the child needs a moment to come to life and let go
+            try:
+                coreplan.files.FolderLock(tmp_path).close()
+                break
+            except coreplan.FileError:
+                assert attempt < 49
+                time.sleep(0.1)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_compilation_is_warm_up_also_for_numpy_models():
+    """The kernels are compiled on made-up answers: the simulator is not called for it."""
+    calls = []
+    base = numpy_problem()
+
+    def step(rng, states, actions):
+        calls.append(len(states))
+        return base.model.step(rng, states, actions)
+
+    result = plan(numpy_problem(step), planner=planner(), budget=8)
+    assert calls == [8] and result.warmup_seconds > 0

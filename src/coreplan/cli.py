@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import sys
+from contextlib import nullcontext, redirect_stdout
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from rich.table import Table
 from . import __version__
 from .bench.throughput import throughput
 from .core import CoreSet
-from .errors import CoreplanError, FileError, InputError
+from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Evaluation, evaluate
 from .planners import PLANNERS, documented_settings, make_planner
 from .policy import POLICY_FILE
@@ -83,17 +84,20 @@ def plan(
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
     if resume and out is None:
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to go on with.")
-    where = locate(problem)
-    settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
-    chosen = make_planner(planner, settings)
-    result = run_plan(
-        where, CoreSet.of(where), chosen, budget=budget, seed=seed, out=out, resume=resume,
-        progress=False if as_json else None,
-    )  # fmt: skip
-    judged = _judge(where, result, seed, rollouts)
+    require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
+    # What a user's own code prints must not mix with the one JSON object.
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        where = locate(problem)
+        settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
+        chosen = make_planner(planner, settings)
+        result = run_plan(
+            where, CoreSet.of(where), chosen, budget=budget, seed=seed, out=out, resume=resume,
+            progress=False if as_json else None,
+        )  # fmt: skip
+        judged = _judge(where, result, seed, rollouts)
     record = _record(where, planner, seed, out, result, judged)
     if as_json:
-        print(json.dumps(record))
+        print(json.dumps(record, allow_nan=False))
     else:
         _show(where, record, result)
     if result.status is Status.INTERRUPTED:
@@ -127,8 +131,8 @@ def _settings(items: list[str]) -> dict[str, Any]:
 
 
 def _judge(problem: Problem, result: Plan, seed: int, rollouts: int | None) -> Evaluation | None:
-    if problem.tabular is None and rollouts == 0:
-        return None
+    if problem.tabular is None and (rollouts == 0 or result.status is Status.INTERRUPTED):
+        return None  # who pressed Ctrl-C does not want to wait for rollouts
     # A user's simulator may be slow: a compiled one is cheap enough for ten times the rollouts.
     n = rollouts or (1000 if problem.compiled else 100)
     return evaluate(problem, result.policy, rollouts=n, seed=seed)
@@ -204,3 +208,6 @@ def main() -> None:
     except CoreplanError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, (InputError, FileError)) else 1)
+    except MemoryError as error:
+        print(f"error: Not enough memory: {error}. Lower K or the problem's size.", file=sys.stderr)
+        sys.exit(2)

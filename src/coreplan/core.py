@@ -30,6 +30,10 @@ class CoreSet:
             )
         if not np.issubdtype(actions.dtype, np.integer):
             raise InputError(f"`CoreSet(actions=...)` must be whole numbers, got dtype {actions.dtype}.")
+        if states.dtype.hasobject:
+            raise InputError("`CoreSet(states=...)` must be an array of numbers, got Python objects.")
+        if states.dtype.kind == "f":
+            states = states + 0.0  # -0.0 is 0.0
         actions = actions.astype(np.int64)
         seen: dict[bytes, int] = {}
         for j in range(len(actions)):

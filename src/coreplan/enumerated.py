@@ -52,7 +52,9 @@ class Enumerated:
         if core is None and problem.core_pairs is not None:
             core = CoreSet.of(problem)
         rows = np.empty(0, dtype=np.int64) if core is None else _rows(table, core)
-        return cls(table, feature_matrix(problem, table), problem.discount, float(problem.features.radius), rows)
+        return cls(
+            table, feature_matrix(problem, table), problem.discount, float(problem.features.radius), rows
+        )
 
     def __post_init__(self) -> None:
         bad = np.flatnonzero((self.rows < 0) | (self.rows >= self.Phi.shape[0]))
@@ -95,14 +97,18 @@ class Enumerated:
     def P(self) -> Any:
         """Transitions, `[Z, X]`: csr where the table is sparse."""
         if self.table.factors is None:
-            return sparse.csr_matrix(self.table.P) if sparse.issparse(self.table.P) else np.asarray(self.table.P)
+            return (
+                sparse.csr_matrix(self.table.P) if sparse.issparse(self.table.P) else np.asarray(self.table.P)
+            )
         Phi, W = self.table.factors
         return np.asarray(Phi @ W)
 
     @cached_property
     def E(self) -> Any:
         """(E v)(x, a) = v(x), `[Z, X]`."""
-        return sparse.csr_matrix((np.ones(self.Z), np.repeat(np.arange(self.X), self.A), np.arange(self.Z + 1)))
+        return sparse.csr_matrix(
+            (np.ones(self.Z), np.repeat(np.arange(self.X), self.A), np.arange(self.Z + 1))
+        )
 
     @cached_property
     def U(self) -> Any:
@@ -130,7 +136,9 @@ def feature_matrix(problem: Problem, table: Tabular) -> Any:
     Z, d = table.n_states * table.n_actions, problem.features.dimension
     if isinstance(phi, Sparse):
         k = phi.index.shape[-1]
-        Phi = sparse.csr_matrix((phi.weight.ravel(), phi.index.ravel(), np.arange(0, Z * k + 1, k)), shape=(Z, d))
+        Phi = sparse.csr_matrix(
+            (phi.weight.ravel(), phi.index.ravel(), np.arange(0, Z * k + 1, k)), shape=(Z, d)
+        )
         Phi.sum_duplicates()
         Phi.eliminate_zeros()
         return Phi
@@ -144,6 +152,8 @@ def _rows(table: Tabular, core: CoreSet) -> IntArray:
     for j, (state, action) in enumerate(zip(core.states, core.actions, strict=True)):
         x = number.get(state.tobytes())
         if x is None or not 0 <= action < table.n_actions:
-            raise InputError(f"Core pair {j}, state {state.tolist()} and action {action}, is not in the problem's table.")
+            raise InputError(
+                f"Core pair {j}, state {state.tolist()} and action {action}, is not in the problem's table."
+            )
         rows[j] = x * table.n_actions + action
     return rows

@@ -7,8 +7,10 @@ command line prints its message as a paragraph without a traceback.
 from __future__ import annotations
 
 import difflib
-import math
+import numbers
 from collections.abc import Iterable
+
+_HUGE = 1e300  # beyond this, products overflow
 
 
 class CoreplanError(Exception):
@@ -44,19 +46,16 @@ def require_positive(owner: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is None:
             continue
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not math.isfinite(value)
-            or value <= 0
-        ):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < _HUGE:
             raise InputError(f"`{owner}({name}=...)` must be a positive finite number, got {value!r}.")
 
 
-def require_count(owner: str, **values: int | None) -> None:
-    """Raise unless every given value is a whole number of at least one; None means "not given"."""
+def require_count(owner: str, least: int = 1, **values: int | None) -> None:
+    """Raise unless every given value is a whole number of at least `least`; None means "not given"."""
     for name, value in values.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-            raise InputError(f"`{owner}({name}=...)` must be a whole number of at least 1, got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value < 2**63:
+            raise InputError(
+                f"`{owner}({name}=...)` must be a whole number of at least {least}, got {value!r}."
+            )

@@ -56,13 +56,14 @@ def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatAr
     """V* `[X]` and Q* `[X, A]`, by policy iteration, each improvement being a strict one."""
     X, A = table.r.shape
     choice = np.zeros(X, dtype=np.int64)
-    while True:
+    for _ in range(10_000):  # far more than policy iteration ever takes
         V = value_function(table, np.eye(A)[choice], discount)
         Q = table.r + discount * table.expect(V).reshape(X, A)
-        better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-12 / (1.0 - discount)
+        better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-13 * max(1.0, np.abs(Q).max())
         if not better.any():
-            return V, Q
+            break
         choice = np.where(better, Q.argmax(axis=1), choice)
+    return V, Q
 
 
 def is_cheap(table: Tabular) -> bool:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,7 +31,8 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.fsync(f.fileno())
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise FileError(
             f"Could not write {path}: {error.strerror or error}. What was there before is unchanged. "
             "Free some space, or give another folder."
@@ -72,7 +74,7 @@ def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any
     checksum = arrays.pop(_SUM, None)
     try:
         meta = json.loads(arrays[_META].tobytes())
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
         raise FileError(f"{path} is not a {kind}.")
@@ -115,14 +117,32 @@ class FolderLock:
                 f"Another run is writing into {folder}. Wait until it ends, or give another folder."
             ) from None
 
+        _HELD.add(self)
+
     def __enter__(self) -> FolderLock:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the lock."""
+        _HELD.discard(self)
         self._file.close()
 
+
+_HELD: set[FolderLock] = set()
+
+
+def _after_fork() -> None:
+    for lock in list(_HELD):
+        lock.close()  # a worker that the simulator forks must not hold the lock when we are gone
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 if os.name == "nt":  # pragma: no cover
     import msvcrt

@@ -29,15 +29,15 @@ def _nearest(points, y, b, tolerance):
     x = P[active[0]].copy()
     for _ in range(20 * (m + d) + 100):
         products = P @ x
-        j = np.argmin(products)
-        if products[j] >= x @ x - tolerance * scale:
+        new = np.argmin(products)
+        if products[new] >= x @ x - tolerance * scale:
             break
         known = False
         for i in range(n):
-            known |= active[i] == j
+            known |= active[i] == new
         if known or n > d:  # rounding: no further progress is possible
             break
-        active[n] = j
+        active[n] = new
         n += 1
         while True:
             # Affine minimiser: [0 1'; 1 P_S P_S'] [mu; c] = [1; 0].
@@ -51,7 +51,8 @@ def _nearest(points, y, b, tolerance):
                     K[i + 1, l + 1] = P[active[i]] @ P[active[l]]
                 K[i + 1, i + 1] += 1e-14 * scale
             c = np.linalg.solve(K, right)[1:]
-            step, drop = 1.0, -1
+            step = 1.0
+            drop = -1
             for i in range(n):
                 old = b[active[i]]
                 if c[i] <= 1e-14 and old - c[i] > 0.0 and old / (old - c[i]) < step:

@@ -12,9 +12,11 @@ from .errors import InputError, require_count
 from .exact import normalised, optimal_values, policy_value
 from .policy import SoftmaxPolicy
 from .problem import Problem
+from .problem.guard import Guard
 from .seeds import as_generator
 
 _TAIL = 1e-4  # rollouts stop where what is left of the discounted weight is at most this
+_HORIZON = 50_000  # ... or after so many steps: with a discount closer to 1 the interval says what is missing
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def evaluate(
         optimum = normalised(table, optimal_values(table, discount)[0], discount)
         uniform = policy_value(table, SoftmaxPolicy.uniform(problem.features), discount)
         return Evaluation(value, value, value, True, optimum, uniform)
-    require_count("evaluate", rollouts=rollouts - 1)
+    require_count("evaluate", least=2, rollouts=rollouts)
     if not 0.0 < confidence < 1.0:
         raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
     returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
@@ -79,12 +81,12 @@ def _returns(
 ) -> tuple[np.ndarray, float, int]:
     """Normalised returns `[n]` of rollouts cut where `rest` = gamma^H <= the tail, `rest`, and the queries made."""
     gamma = problem.discount
-    low, high = problem.reward_range
-    horizon = math.ceil(math.log(_TAIL) / math.log(gamma))
-    states = problem.model.initial(rng, n)
+    horizon = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
+    guard = Guard(problem)
+    states = guard.initial(rng, n)
     returns, weight = np.zeros(n), 1.0 - gamma
     for _ in range(horizon):
-        rewards, states = problem.model.step(rng, states, policy.act(states, rng))
-        returns += weight * (np.asarray(rewards) - low) / (high - low)
+        rewards, states = guard.step(rng, states, policy.act(states, rng))
+        returns += weight * rewards
         weight *= gamma
     return returns, gamma**horizon, n * horizon

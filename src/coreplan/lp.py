@@ -6,8 +6,8 @@
 
 Every solve yields a primal and a dual point (the solver's multipliers). Both are checked against the
 constraints, and their values against each other: by weak duality two feasible points of equal value are optimal,
-whatever the solver says of itself. Interior point with bounds on V is tried first; dual simplex was seen to call wrong answers
-optimal on LPs of a few thousand states.
+whatever the solver says of itself. Interior point with bounds on V is tried first; dual simplex was seen to
+call wrong answers optimal on LPs of a few thousand states.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def solve(e: Enumerated, which: str = "core", form: str = "dual", tolerance: flo
     raise SolverError(f"No answer for the {which} LP could be verified ({'; '.join(told)}).")
 
 
-def _highs(pair: _Pair, form: str, method: str, H: float | None) -> tuple[FloatArray | None, FloatArray | None, int, str]:
+def _highs(
+    pair: _Pair, form: str, method: str, H: float | None
+) -> tuple[FloatArray | None, FloatArray | None, int, str]:
     """(primal y, dual w) as the solver gives them, its status and message."""
     if form == "primal":
         # Presolve turns seconds into minutes on this form.
@@ -146,7 +148,9 @@ def _verify(pair: _Pair, y: FloatArray, w: FloatArray, H: float) -> tuple[float,
     return abs(float(pair.c @ y - pair.g @ w)), max(primal, dual, 0.0)
 
 
-def _solution(pair: _Pair, y: FloatArray, w: FloatArray, gap: float, residual: float, method: str) -> Solution:
+def _solution(
+    pair: _Pair, y: FloatArray, w: FloatArray, gap: float, residual: float, method: str
+) -> Solution:
     two = len(pair.g) > pair.n_V
     return Solution(
         value=float(pair.g @ w),

@@ -111,7 +111,7 @@ class SoftmaxPolicy:
         """Read a policy; with `features`, check that they are the ones it was made for."""
         arrays, meta = files.read_npz(Path(path), "coreplan policy", VERSION)
         theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
-        numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.size == 1
+        numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.shape == ()
         if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
             raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
         if features is not None and fingerprint(features) != meta.get("fingerprint"):
@@ -133,7 +133,11 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> SoftmaxPoli
         path = path / POLICY_FILE
     policy = SoftmaxPolicy.load(path, problem.features if problem else None)
     if problem is None and policy.problem_name.partition(":")[0] in ZOO:
-        return SoftmaxPolicy.load(path, make(policy.problem_name).features)
+        try:
+            features = make(policy.problem_name).features
+        except InputError as error:
+            raise FileError(f"{path} names a built-in problem that cannot be built: {error}") from None
+        return SoftmaxPolicy.load(path, features)
     return policy
 
 

@@ -23,6 +23,7 @@ from ..planners import PrimalDual, Setup
 from ..policy import SoftmaxPolicy
 from ..problem import make
 from ..run.loop import CompiledLoop, Loop, fill, make_loop
+from ..run.progress import Interrupt
 from ..run.simulator import Simulator
 from ..seeds import planner_stream
 from ..softmax import choose
@@ -68,7 +69,7 @@ def _advance(loop: Loop, simulator: Simulator, queries: int) -> float:
     """Queries a second over at least `queries`."""
     start, begin = simulator.queries, time.perf_counter()
     while simulator.queries < start + queries:
-        loop.advance(start + queries, 10**12, lambda: False)
+        loop.advance(start + queries, 10**12, Interrupt())
     return (simulator.queries - start) / (time.perf_counter() - begin)
 
 

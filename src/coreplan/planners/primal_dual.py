@@ -57,12 +57,18 @@ class PrimalDual:
     setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.K, float) and self.K.is_integer():
+            object.__setattr__(self, "K", int(self.K))  # 1e3 from a command line
         require_positive("PrimalDual", eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D)
         require_count("PrimalDual", K=self.K)
         if self.output not in OUTPUTS:
             raise InputError(
                 f"`PrimalDual(output=...)` must be one of {', '.join(OUTPUTS)}; got {self.output!r}."
             )
+
+        for name, kind in (("eta", float), ("beta", float), ("alpha", float), ("D", float), ("K", int)):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else kind(value))
 
     def resolve(self, setup: Setup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
@@ -177,7 +183,7 @@ class PrimalDual:
 def _theta0(theta0: Any, d: int, D: float) -> FloatArray:
     if theta0 is None:
         return np.zeros(d)
-    theta = np.ascontiguousarray(theta0, dtype=np.float64)
+    theta = _vector("theta0", theta0)
     if theta.shape != (d,) or not np.isfinite(theta).all():
         raise InputError(f"`PrimalDual(theta0=...)` must be {d} finite numbers, got shape {theta.shape}.")
     norm = float(np.linalg.norm(theta))
@@ -189,10 +195,17 @@ def _theta0(theta0: Any, d: int, D: float) -> FloatArray:
 def _lambda1(lambda1: Any, m: int) -> FloatArray:
     if lambda1 is None:
         return np.full(m, 1.0 / m)
-    lam = np.ascontiguousarray(lambda1, dtype=np.float64)
+    lam = _vector("lambda1", lambda1)
     if lam.shape != (m,) or not (lam >= 0).all() or abs(lam.sum() - 1.0) > 1e-9:
         raise InputError(
             f"`PrimalDual(lambda1=...)` must be a distribution over the m = {m} core pairs: nonnegative with sum 1; "
             f"got shape {lam.shape} and sum {lam.sum():g}."
         )
     return lam
+
+
+def _vector(name: str, value: Any) -> FloatArray:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`PrimalDual({name}=...)` must be an array of numbers, got {value!r}.") from None

@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import is_jitted, overload
 
-from ..errors import FeatureError, InputError, require_count, require_positive
-from .model import FloatArray, IntArray, States
+from ..errors import CoreplanError, FeatureError, InputError, require_count, require_positive
+from .model import FloatArray, IntArray, States, as_states
 
 _SLACK = 1.0 + 1e-9  # a norm may exceed the radius by rounding only
 
@@ -65,8 +65,8 @@ class Features(Protocol):
 class FunctionFeatures:
     """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`.
 
-    What it returns is checked on every call. Two different functions of the same name and sizes have
-    the same fingerprint: give `name` a version where that matters.
+    Two different functions of the same name and sizes have the same fingerprint: give `name` a version
+    where that matters.
     """
 
     function: Callable[[States], Any]
@@ -79,19 +79,11 @@ class FunctionFeatures:
     def __post_init__(self) -> None:
         _check_declaration(self)
         if not self.name:
-            object.__setattr__(
-                self, "name", getattr(self.function, "__qualname__", type(self.function).__name__)
-            )
+            name = getattr(self.function, "__qualname__", type(self.function).__name__)
+            object.__setattr__(self, "name", name)
 
     def __call__(self, states: States) -> Phi:
-        try:
-            values = self.function(states)
-        except Exception as error:
-            raise FeatureError(
-                f"The feature function '{self.name}' raised {type(error).__name__}: {error} "
-                f"(on a batch of {len(states)} states). Call it on such a batch yourself to find the line."
-            ) from error
-        return _as_phi(values, len(states), self)
+        return self.function(states)
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -113,7 +105,8 @@ class CompiledFeatures:
     nonzeros: int | None = None
     data: tuple[Any, ...] = field(repr=False, default=())
     name: str = ""
-    state_dtype: Any = None
+    state_shape: tuple[int, ...] = ()
+    state_dtype: Any = np.int64
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -126,15 +119,16 @@ class CompiledFeatures:
             object.__setattr__(self, "name", self.kernel.py_func.__name__)
 
     def empty(self, n: int) -> Phi:
-        """An uninitialised batch of features for `n` states."""
+        """A batch of features for `n` states, to be filled."""
         if self.nonzeros is None:
-            return np.empty((n, self.n_actions, self.dimension))
+            return np.zeros((n, self.n_actions, self.dimension))
         shape = (n, self.n_actions, self.nonzeros)
-        return Sparse(np.empty(shape, dtype=np.int64), np.empty(shape))
+        return Sparse(np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
     def __call__(self, states: States) -> Phi:
+        states = as_states(states, self.state_shape, self.state_dtype, f"The features '{self.name}'")
         out = self.empty(len(states))
-        self.kernel(self.data, np.ascontiguousarray(states, dtype=self.state_dtype), out)
+        self.kernel(self.data, states, out)
         return out
 
     @property
@@ -152,6 +146,9 @@ def digest(*arrays: Any) -> str:
     """A short hash of arrays and numbers, by value."""
     h = hashlib.sha256()
     for array in arrays:
+        if isinstance(array, tuple):
+            h.update(digest(*array).encode())
+            continue
         array = np.ascontiguousarray(array)
         h.update(f"{array.dtype}{array.shape}".encode())
         h.update(array.tobytes())
@@ -220,6 +217,11 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
                 f"The sparse features {where} have indices {index.tolist()}: each must be from 0 to "
                 f"dimension - 1 = {features.dimension - 1}."
             )
+        if first_fault(phi, features.dimension, features.radius) < 0:
+            raise FeatureError(
+                f"The sparse features {where} name a coordinate twice: indices {index.tolist()}. "
+                "Add the weights up, and pad with weight 0."
+            )
         values = weight
     else:
         values = phi[n, a]
@@ -236,42 +238,67 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
 
 def checked(features: Features, states: States) -> Phi:
     """`features(states)`, or an error that names the state whose features break the declaration."""
-    phi = features(states)
+    try:
+        values = features(states)
+    except CoreplanError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = str(error).strip().splitlines()
+        name = getattr(features, "name", type(features).__name__)
+        raise FeatureError(
+            f"The features '{name}' raised {type(error).__name__}: {text[-1].strip() if text else ''} "
+            f"(on a batch of {len(states)} states). Call them on such a batch yourself to find the line."
+        ) from error
+    phi = values if isinstance(features, CompiledFeatures) else _as_phi(values, len(states), features)
     fault = first_fault(phi, features.dimension, features.radius)
+    if fault < 0 and isinstance(phi, Sparse):
+        fault = _first_repeat(phi)
     if fault >= 0:
         raise_fault(features, states, phi, fault)
     return phi
 
 
+@njit(cache=True, nogil=True)
+def _first_repeat(phi):
+    """The flat index of the first sparse feature that names a coordinate twice with nonzero weights; else -1."""
+    index, weight = phi
+    for n in range(weight.shape[0]):
+        for a in range(weight.shape[1]):
+            for i in range(weight.shape[2]):
+                for l in range(i):
+                    if index[n, a, i] == index[n, a, l] and weight[n, a, i] != 0.0 and weight[n, a, l] != 0.0:
+                        return n * weight.shape[1] + a
+    return -1
+
+
 def _as_phi(values: Any, n: int, features: Features) -> Phi:
+    """What a user's feature map returned as our own copy, since a map may reuse its output."""
     if features.nonzeros is None:
-        dense = np.ascontiguousarray(values, dtype=np.float64)
-        _check_shape("features", dense.shape, (n, features.n_actions, features.dimension), features)
-        return dense
-    try:
-        index, weight = values
-    except (TypeError, ValueError):
+        return _numbers("features", values, "fiub", np.float64, (n, features.n_actions, features.dimension))
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
         raise FeatureError(
             f"Sparse features must return a pair (index, weight), got {type(values).__name__}. "
             "Leave `nonzeros` out where the function returns dense features."
-        ) from None
-    index, weight = (
-        np.ascontiguousarray(index, dtype=np.int64),
-        np.ascontiguousarray(weight, dtype=np.float64),
-    )
-    for name, array in (("index", index), ("weight", weight)):
-        _check_shape(
-            f"the features' {name}", array.shape, (n, features.n_actions, features.nonzeros), features
         )
-    return Sparse(index, weight)
+    shape = (n, features.n_actions, features.nonzeros)
+    index = _numbers("the features' index", values[0], "iu", np.int64, shape)
+    return Sparse(index, _numbers("the features' weight", values[1], "fiub", np.float64, shape))
 
 
-def _check_shape(what: str, got: tuple[int, ...], want: tuple[int, ...], features: Features) -> None:
-    if got != want:
+def _numbers(what: str, values: Any, kinds: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise FeatureError(f"{what} cannot be read as one array: {error}.") from None
+    if array.dtype.kind not in kinds:
+        kind = "whole numbers" if "f" not in kinds else "real numbers"
+        raise FeatureError(f"{what} must be {kind}, got dtype {array.dtype}.")
+    if array.shape != shape:
         raise FeatureError(
-            f"For a batch of {want[0]} states {what} must have shape {want} (states, actions, "
-            f"{'dimension' if features.nonzeros is None else 'nonzeros'}), got {got}."
+            f"For a batch of {shape[0]} states {what} must have shape {shape} (states, actions, "
+            f"{'dimension' if what == 'features' else 'nonzeros'}), got {array.shape}."
         )
+    return np.array(array, dtype=dtype, order="C")
 
 
 def _check_declaration(features: Any) -> None:

@@ -7,6 +7,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -37,7 +39,7 @@ def locate(spec: str) -> Problem:
     if callable(problem) and not isinstance(problem, Problem):
         try:
             problem = problem()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"'{spec}' raised {_where(error)}") from error
     if not isinstance(problem, Problem):
         raise InputError(
@@ -49,33 +51,42 @@ def locate(spec: str) -> Problem:
 def _looks_like_module(place: str) -> bool:
     if not all(part.isidentifier() for part in place.split(".")):
         return False
-    try:
-        sys.path.insert(0, "")
+    with _on_path(""):
         return importlib.util.find_spec(place.split(".")[0]) is not None
-    finally:
-        sys.path.remove("")
 
 
 def _import(place: str, is_file: bool) -> ModuleType:
+    path = Path(place)
+    if is_file and not path.is_file():
+        raise InputError(f"There is no file {place}.")
     try:
         if not is_file:
-            sys.path.insert(0, "")
-            return importlib.import_module(place)
-        path = Path(place)
-        if not path.is_file():
-            raise InputError(f"There is no file {place}.")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+            with _on_path(""):
+                return importlib.import_module(place)
+        name = f"coreplan_user_{path.stem}"  # its own name, so that a file called queue.py hides nothing
+        spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
+        sys.modules[name] = module
+        sys.path.insert(0, str(path.parent))  # as if it were run: it may import its neighbours, also later
         spec.loader.exec_module(module)
         return module
-    except InputError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"Importing '{place}' raised {_where(error)}") from error
 
 
-def _where(error: Exception) -> str:
+@contextmanager
+def _on_path(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _where(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})."
+    place, line = (
+        (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
+    )
+    return f"{type(error).__name__}: {error} ({Path(place or '?').name}, line {line})."

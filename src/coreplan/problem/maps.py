@@ -49,9 +49,7 @@ def table_features(table: Phi, dimension: int, radius: float, name: str = "table
             name=name,
             state_dtype=np.int64,
         )
-    return CompiledFeatures(
-        _dense_table, table.shape[1], dimension, radius, data=(table,), name=name, state_dtype=np.int64
-    )
+    return CompiledFeatures(_dense_table, table.shape[1], dimension, radius, data=(table,), name=name)
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +73,6 @@ def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
         nonzeros=1,
         data=(n_states,),
         name="one-hot",
-        state_dtype=np.int64,
     )
 
 
@@ -144,6 +141,7 @@ def interpolation(
         nonzeros=2 ** len(nodes),
         data=(lows, (highs - lows) / (nodes - 1), nodes),
         name="interpolation",
+        state_shape=(len(nodes),),
         state_dtype=np.float64,
     )
 

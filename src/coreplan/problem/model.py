@@ -79,8 +79,8 @@ class CompiledModel:
                 )
 
     def empty_states(self, n: int) -> States:
-        """An uninitialised batch of `n` states."""
-        return np.empty((n, *self.state_shape), dtype=self.state_dtype)
+        """A batch of `n` states to be filled."""
+        return np.zeros((n, *self.state_shape), dtype=self.state_dtype)
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` draws from nu0, `[n, ...]`."""
@@ -90,8 +90,21 @@ class CompiledModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
-        states = np.ascontiguousarray(states, dtype=self.state_dtype)
+        states = as_states(states, self.state_shape, self.state_dtype, "The model")
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
         rewards = np.empty(len(states))
         next_states = self.empty_states(len(states))
         self.step_kernel(rng, self.data, states, actions, rewards, next_states)
         return rewards, next_states
+
+
+def as_states(states: Any, shape: tuple[int, ...], dtype: Any, who: str) -> States:
+    """States as the contiguous array that a compiled kernel may read without looking, or an error."""
+    states = np.asarray(states)
+    if states.ndim == 0 or states.shape[1:] != shape:
+        raise InputError(
+            f"{who} needs states of shape {('n', *shape)}, got {states.shape}.".replace("'n'", "n")
+        )
+    if states.dtype != dtype and not np.can_cast(states.dtype, dtype, "same_kind"):
+        raise InputError(f"{who} needs states of dtype {np.dtype(dtype)}, got {states.dtype}.")
+    return np.ascontiguousarray(states, dtype=dtype)

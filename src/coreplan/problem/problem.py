@@ -46,9 +46,11 @@ class Problem:
                 f"{type(self.model).__name__} has not all three. FunctionModel makes a model from two functions."
             )
         if not isinstance(self.features, Features):
+            needs = ("n_actions", "dimension", "radius", "nonzeros", "description", "__call__")
+            missing = [name for name in needs if not hasattr(self.features, name)]
             raise InputError(
-                f"`Problem(features=...)` must be a feature map with n_actions, dimension, radius and nonzeros, "
-                f"got {type(self.features).__name__}. FunctionFeatures makes one from a function."
+                f"`Problem(features=...)` must be a feature map; {type(self.features).__name__} has no "
+                f"{', '.join(missing)}. FunctionFeatures makes one from a function."
             )
         discount = _number("discount", self.discount)
         if not 0.0 < discount < 1.0:
@@ -68,6 +70,11 @@ class Problem:
             raise InputError(
                 f"The model has {self.model.n_actions} actions and the features {self.features.n_actions}; "
                 "they must agree."
+            )
+        if self.compiled and self.model.state_shape != self.features.state_shape:  # type: ignore[attr-defined]
+            raise InputError(
+                f"The model's states have shape {self.model.state_shape} each and the features "  # type: ignore[attr-defined]
+                f"need {self.features.state_shape}."  # type: ignore[attr-defined]
             )
         object.__setattr__(self, "discount", discount)
         object.__setattr__(self, "reward_range", (low, high))

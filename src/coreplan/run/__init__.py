@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .._version import __version__
 from ..core import CoreSet
-from ..errors import CoreplanError, FileError, InputError, require_count
+from ..errors import CoreplanError, FileError, InputError, require_count, require_positive
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock
 from ..planners import Planner, Setup
@@ -64,25 +64,45 @@ def plan(
     seed: same seed, same bits, however often the run is stopped and resumed.
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; one run a folder.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
-    resume: go on from the folder's checkpoint; in an empty folder, start. The budget may be raised.
+    resume: go on from the folder's checkpoint; in an empty folder, start. The budget may be raised; rates that
+        were filled in for the first budget are kept.
     checkpoint_seconds: time between checkpoints.
     block: queries that share one stream of simulator noise; changes the noise, so it belongs to the run.
 
     Ctrl-C stops after the current batch, writes a checkpoint and returns what was reached; a second one
-    abandons the batch. An error of the simulator is raised, after a checkpoint of all that was paid for.
+    abandons the batch. An error of the simulator is raised, after a checkpoint of every batch before the faulty one.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
-    if planner is None:
+    if planner is None or not hasattr(planner, "resolve"):
         raise InputError(
-            "`plan(planner=...)` is missing; for example planner=PrimalDual(K=20, output='last')."
+            f"`plan(planner=...)` must be a planner, for example PrimalDual(K=20, output='last'); got {planner!r}."
         )
+    if core is not None and not isinstance(core, CoreSet):
+        raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
     require_count("plan", budget=budget, block=block)
+    require_positive("plan", checkpoint_seconds=checkpoint_seconds)
+    begin = time.perf_counter()
+    budget, block, seed = int(budget), int(block), check_seed(seed)
     core = CoreSet.of(problem) if core is None else core
-    seed = check_seed(seed)
     setup = Setup.of(problem, core, budget)
-    planner = planner.resolve(setup)
-    config = {
+    with FolderLock(Path(out)) if out is not None else nullcontext():
+        folder = RunFolder(Path(out)) if out is not None else None
+        if folder and folder.used and not resume:
+            raise FileError(
+                f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
+            )
+        planner = (folder.filled_in(planner) if folder else planner).resolve(setup)
+        if folder:
+            folder.config = _config(problem, core, planner, seed, block)
+        return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds, begin).go(
+            progress
+        )
+
+
+def _config(problem: Problem, core: CoreSet, planner: Planner, seed: int, block: int) -> dict[str, Any]:
+    """What must agree for a checkpoint to be resumed, as JSON types."""
+    return {
         "problem": problem.name,
         "features": fingerprint(problem.features),
         "core": digest(core.states, core.actions),
@@ -93,16 +113,6 @@ def plan(
         "seed": seed,
         "block": block,
     }
-    lock = FolderLock(Path(out)) if out is not None else nullcontext()
-    with lock:
-        folder = RunFolder(Path(out), config) if out is not None else None
-        if folder and folder.used and not resume:
-            raise FileError(
-                f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
-            )
-        return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds).go(
-            resume, progress
-        )
 
 
 class _Run:
@@ -110,10 +120,10 @@ class _Run:
 
     def __init__(
         self, problem: Problem, core: CoreSet, planner: Planner, setup: Setup, seed: int, block: int,
-        folder: RunFolder | None, checkpoint_seconds: float,
+        folder: RunFolder | None, checkpoint_seconds: float, begin: float,
     ) -> None:  # fmt: skip
         self.problem, self.planner, self.budget = problem, planner, setup.budget
-        self.folder, self.checkpoint_seconds = folder, checkpoint_seconds
+        self.folder, self.checkpoint_seconds, self.begin = folder, checkpoint_seconds, begin
         self.rng = planner_stream(seed)
         self.simulator = Simulator(problem, core, seed, block)
         self.loop: Loop = make_loop(planner, setup, self.simulator, self.rng)
@@ -122,15 +132,19 @@ class _Run:
         table = problem.tabular() if problem.tabular else None
         self.table: Tabular | None = table if table is not None and is_cheap(table) else None
 
-    def go(self, resume: bool, progress: Any) -> Plan:
-        if resume and self.folder and self.folder.used:
+    def go(self, progress: Any) -> Plan:
+        if self.folder and self.folder.used:
             self.loop.state, self.trace, self.seconds = self.folder.load_checkpoint(
                 self.loop.state, self.rng, self.simulator
             )
-        begin = time.perf_counter()
+            if self.simulator.queries > self.budget:
+                raise InputError(
+                    f"The run in {self.folder.path} has made {self.simulator.queries} queries already, more than "
+                    f"the budget of {self.budget}. Give at least as many, or another folder."
+                )
         if self._left():
             self.loop.warm_up()
-        warmup = time.perf_counter() - begin
+        warmup = time.perf_counter() - self.begin
         if self.folder:
             self._checkpoint()
             self.folder.write_record(self._record("running", warmup))
@@ -138,14 +152,15 @@ class _Run:
         try:
             with Interrupt() as interrupt:
                 status = self._work(interrupt, bar)
-        except CoreplanError:
-            if self.folder:
-                self._checkpoint()  # all that was paid for; a resume asks the faulty batch again
-                self.folder.write_record(self._record("failed", warmup))
-            raise
-        finally:
             bar.close()
-        return self._finish(status, warmup)
+            return self._finish(status, warmup)
+        except CoreplanError:
+            bar.close()
+            if self.folder:  # every batch before the faulty one; a resume asks the faulty one again
+                with suppress(FileError):  # a full disk is what may have brought us here
+                    self._checkpoint()
+                    self.folder.write_record(self._record("failed", warmup))
+            raise
 
     def _left(self) -> bool:
         size = self.planner.size(self.loop.state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from .. import files
 from ..errors import FileError
+from ..planners import Planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..seeds import restore, state_of
 from .simulator import Simulator
@@ -22,8 +25,21 @@ CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv
 class RunFolder:
     """Where a run keeps its files. `config` is what must agree for a checkpoint to be resumed."""
 
-    def __init__(self, path: Path, config: dict[str, Any]) -> None:
-        self.path, self.config = path, config
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config: dict[str, Any] = {}
+
+    def filled_in(self, planner: Planner) -> Planner:
+        """The planner with what was left out taken from the run that is resumed, so that its budget may be raised."""
+        if not (self.path / CHECKPOINT_FILE).exists():
+            return planner
+        _, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
+        saved = meta.get("config", {}).get("settings", {})
+        given = planner.settings()
+        missing = {
+            k: v for k, v in saved.items() if isinstance(v, (int, float)) and k in given and given[k] is None
+        }
+        return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
 
     @property
     def used(self) -> bool:
@@ -57,12 +73,12 @@ class RunFolder:
             rows = arrays.pop("trace")
             saved = type(state)(**{name.removeprefix("state."): a for name, a in arrays.items()})
             for name, old, new in zip(state._fields, state, saved, strict=True):
-                if old.dtype != new.dtype or old.ndim != new.ndim:
-                    raise ValueError(f"'{name}' has dtype {new.dtype} and {new.ndim} axes")
+                if old.dtype != new.dtype or old.shape != new.shape:
+                    raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
             restore(rng, meta["planner_stream"])
             simulator.return_to(meta["simulator"])
             return saved, Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise FileError(
                 f"{path} is damaged: {error}. Delete the folder's files and start again."
             ) from None
@@ -70,12 +86,11 @@ class RunFolder:
     def _compare(self, saved: Any) -> None:
         if not isinstance(saved, dict):
             raise FileError(f"{self.path / CHECKPOINT_FILE} does not say what it is a checkpoint of.")
-        for key, value in self.config.items():
-            if saved.get(key) != value:
-                raise FileError(
-                    f"{self.path} holds another run: its {key} is {saved.get(key)!r}, and now it is {value!r}. "
-                    "Resume with the settings it was started with, or give another folder."
-                )
+        for key, old, new in _differences(saved, self.config):
+            raise FileError(
+                f"{self.path} holds another run: its {key} is {old!r}, and now it is {new!r}. "
+                "Resume with the settings it was started with, or give another folder."
+            )
 
     def write_results(self, policy: SoftmaxPolicy, trace: Trace, record: dict[str, Any]) -> None:
         """The files for people: the policy, the trace, and run.json last, since it says how the run ended."""
@@ -85,3 +100,14 @@ class RunFolder:
 
     def write_record(self, record: dict[str, Any]) -> None:
         files.write_json(self.path / RUN_FILE, {**self.config, **record})
+
+
+def _differences(
+    saved: dict[str, Any], here: dict[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    for key, new in here.items():
+        old = saved.get(key)
+        if isinstance(new, dict) and isinstance(old, dict):
+            yield from _differences(old, new, f"{key}: ")
+        elif old != new:
+            yield prefix + key, old, new

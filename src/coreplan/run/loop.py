@@ -8,7 +8,6 @@ streams in the same order and call the same kernels, so that they give the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +16,14 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from ..errors import CoreplanError, InputError, SimulatorError
-from ..planners import Kernels, Planner, Setup
-from ..problem import CompiledFeatures, CompiledModel, Phi, first_fault
+from ..planners import Answers, Kernels, Planner, Setup
+from ..problem import CompiledFeatures, CompiledModel, Phi, Sparse, checked, first_fault
 from ..problem.features import raise_fault
-from ..problem.model import FloatArray, IntArray, States
-from ..seeds import restore, state_of
-from .simulator import Simulator, first_bad_reward, first_not_finite, to_unit
+from ..problem.guard import first_bad_reward, first_not_finite, to_unit
+from ..problem.model import FloatArray, IntArray, States, as_states
+from ..seeds import planner_stream, restore, simulator_stream, state_of
+from .progress import Interrupt
+from .simulator import Simulator
 
 _PATIENCE = 0.1  # seconds of asks between two looks at progress, checkpoints and Ctrl-C
 
@@ -35,12 +36,12 @@ class Loop(Protocol):
     def warm_up(self) -> None:
         """Compile what will be called."""
 
-    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         """Make at least one ask, and at most as many as bring the count of queries to `until` or above.
 
         Never goes beyond `budget`; the caller has seen that one more ask fits.
-        On an error nothing has happened: state, streams and counters are where an ask (here) or a chunk of
-        asks (compiled) began.
+        On an error nothing of the faulty ask has happened: state, streams and counters are where it began
+        (where compiled code raises by itself, where the chunk of asks began).
         """
 
 
@@ -52,15 +53,29 @@ class PythonLoop:
         self.state = planner.init(rng)
 
     def warm_up(self) -> None:
-        """The kernels compile on the first batch, and are cached on disk."""
+        """Compile the kernels on made-up answers: no query is made and nothing is changed."""
+        core, features = self.simulator.core, self.simulator.problem.features
+        state, rng = type(self.state)(*(a.copy() for a in self.state)), planner_stream(0)
+        ask = self.planner.ask(state, rng)
+        if ask.core_index is None:
+            return
+        n = len(ask.core_index)
+        initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
+        states = core.states[ask.core_index]
+        self.planner.tell(state, Answers(ask, np.zeros(n), states, checked(features, states), initial), rng)
 
-    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         begin = time.perf_counter()
         while True:
             mark, before = self.simulator.mark(), state_of(self.rng)
             try:
-                answers = self.simulator.answer(self.planner.ask(self.state, self.rng))
-            except BaseException:  # Ctrl-C too: the ask is abandoned as a whole
+                ask = self.planner.ask(self.state, self.rng)
+                # Only the user's own code may be cut short by a second Ctrl-C; it is undone as a whole.
+                interrupt.abandon = True
+                answers = self.simulator.answer(ask)
+                interrupt.abandon = False
+            except BaseException:
+                interrupt.abandon = False
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
@@ -68,7 +83,7 @@ class PythonLoop:
             queries, size = self.simulator.queries, self.planner.size(self.state)
             if queries >= until or size == 0 or queries + size > budget:
                 return
-            if stop() or time.perf_counter() - begin > _PATIENCE:
+            if interrupt.asked or time.perf_counter() - begin > _PATIENCE:
                 return
 
 
@@ -153,15 +168,10 @@ class CompiledLoop:
         self.planner, self.kernels, self.simulator, self.rng = planner, kernels, simulator, rng
         self.state = planner.init(rng)
         n, n_initial = kernels.n_queries, kernels.n_initial
-        states = np.empty((n, *simulator.core.states.shape[1:]), dtype=model.state_dtype)
-        core_states = np.ascontiguousarray(simulator.core.states, dtype=model.state_dtype)
-        if core_states.shape[1:] != model.state_shape:
-            raise InputError(
-                f"The core set's states have shape {core_states.shape[1:]} each and the model's {model.state_shape}."
-            )
+        core_states = as_states(simulator.core.states, model.state_shape, model.state_dtype, "The model")
         self.buffers = Buffers(
             np.empty(kernels.ask_draws), np.empty(kernels.tell_draws), np.empty(n, dtype=np.int64),
-            states, np.empty(n, dtype=np.int64), np.empty(n), model.empty_states(n),
+            model.empty_states(n), np.empty(n, dtype=np.int64), np.empty(n), model.empty_states(n),
             model.empty_states(n_initial), features.empty(n_initial), features.empty(n),
         )  # fmt: skip
         self.core = (core_states, simulator.core.actions, setup.core_features)
@@ -169,17 +179,45 @@ class CompiledLoop:
 
     def warm_up(self) -> None:
         try:
+            self._check_kernels()
             self._run(0)
-        except NumbaError as error:
+        except CoreplanError:
+            raise
+        except (NumbaError, TypeError) as error:
             raise InputError(
                 "Numba cannot compile the model or the features together with the planner: "
-                f"{str(error).strip().splitlines()[-1].strip()} Check the kernels' arguments against the docstrings "
-                "of CompiledModel and CompiledFeatures, or use FunctionModel and FunctionFeatures."
+                f"{str(error).strip().splitlines()[-1].strip()}. Check the kernels' arguments against the "
+                "docstrings of CompiledModel and CompiledFeatures, or use FunctionModel and FunctionFeatures."
             ) from None
+        except Exception as error:
+            raise _raised(error) from error
+
+    def _check_kernels(self) -> None:
+        """The same noise into differently filled arrays: a kernel that leaves entries unwritten, or that draws
+        from elsewhere, gives itself away, and would make runs that cannot be repeated."""
+        model, features, (states, actions, _) = self.model, self.features, self.core
+        seen = []
+        for fill_value in (0, 1):
+            x0, y = model.empty_states(len(states)), model.empty_states(len(states))
+            rewards, phi = np.full(len(states), float(fill_value)), features.empty(len(states))
+            for array in (x0, y, *(phi if isinstance(phi, Sparse) else (phi,))):
+                array[...] = fill_value
+            stream = simulator_stream(0, 0)
+            model.initial_kernel(stream, model.data, x0)
+            model.step_kernel(stream, model.data, states, actions, rewards, y)
+            features.kernel(features.data, states, phi)
+            seen.append((x0, rewards, y, *(phi if isinstance(phi, Sparse) else (phi,))))
+        names = ("initial", "step (rewards)", "step (next states)", *["features"] * 2)
+        for name, one, two in zip(names, *seen, strict=False):
+            if one.tobytes() != two.tobytes():
+                raise InputError(
+                    f"The compiled {name} gave two answers to the same question and noise: it leaves entries of its "
+                    "output unwritten, or draws from another source than `rng`. Write every entry, draw from `rng` only."
+                )
 
     def _run(self, n: int) -> int:
         k, model, f = self.kernels, self.model, self.features
-        declared = (f.dimension, float(f.radius), self.simulator.limits)
+        declared = (f.dimension, float(f.radius), self.simulator.guard.limits)
         planner = (self.state, k.hyper, k.scratch)
         data = (model.data, f.data)
         return _loop(
@@ -187,7 +225,7 @@ class CompiledLoop:
             data, self.core, declared, planner, self.buffers,
         )  # fmt: skip
 
-    def advance(self, until: int, budget: int, stop: Callable[[], bool]) -> None:
+    def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         simulator, size = self.simulator, self.kernels.n_queries
         mark, before = simulator.mark(), state_of(self.rng)
         state = [a.copy() for a in self.state]
@@ -195,6 +233,7 @@ class CompiledLoop:
         to_until = -(-(until - simulator.queries) // size)  # rounded up
         to_block = -(-(simulator.block - simulator.used) // size)
         n = max(1, min(to_until, to_block, (budget - simulator.queries) // size))
+        done = n
         try:
             done = self._run(n)
             if done < n:
@@ -204,10 +243,11 @@ class CompiledLoop:
                 here[...] = there
             simulator.return_to(mark)
             restore(self.rng, before)
+            if 0 < done < n:  # the asks before the faulty one were answered: take them again, to the last bit
+                simulator.open_block(size)
+                simulator.served(self._run(done) * size, done * self.kernels.n_initial)
             if isinstance(error, Exception) and not isinstance(error, CoreplanError):
-                raise SimulatorError(
-                    f"The compiled simulator or features raised {type(error).__name__}: {error}."
-                ) from error
+                raise _raised(error) from error
             raise
         simulator.served(n * size, n * self.kernels.n_initial)
 
@@ -216,14 +256,18 @@ class CompiledLoop:
         for name, states in (("initial", b.initial_states), ("step", b.next_states)):
             at = first_not_finite(states)
             if at >= 0:
-                simulator.raise_bad_state(name, states[at])
-        at = first_bad_reward(b.rewards, simulator.limits)
+                simulator.guard.raise_bad_state(name, states[at])
+        at = first_bad_reward(b.rewards, simulator.guard.limits)
         if at >= 0:
-            simulator.raise_bad_reward(b.states[at], int(b.actions[at]), float(b.rewards[at]))
+            simulator.guard.raise_bad_reward(b.states[at], int(b.actions[at]), float(b.rewards[at]))
         for states, phi in ((b.initial_states, b.initial_phi), (b.next_states, b.next_phi)):
             at = first_fault(phi, features.dimension, features.radius)
             if at >= 0:
                 raise_fault(features, states, phi, at)
+
+
+def _raised(error: Exception) -> SimulatorError:
+    return SimulatorError(f"The compiled simulator or features raised {type(error).__name__}: {error}.")
 
 
 def make_loop(planner: Planner, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> Loop:

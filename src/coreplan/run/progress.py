@@ -63,10 +63,14 @@ def make_progress(wish: Any, total: int, start: int) -> Progress:
 
 
 class Interrupt:
-    """While active, the first Ctrl-C asks to stop after the current batch; the second abandons the batch."""
+    """While active, the first Ctrl-C asks to stop after the current batch; the second abandons the batch.
+
+    It abandons only while `abandon` says that the user's simulator is at work: nothing of ours is cut short.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self.abandon = False
         self._old: Any = None
 
     def __enter__(self) -> Interrupt:
@@ -81,9 +85,6 @@ class Interrupt:
             signal.signal(signal.SIGINT, self._old)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and self.abandon:
             raise KeyboardInterrupt
         self.asked = True
-
-    def __call__(self) -> bool:
-        return self.asked

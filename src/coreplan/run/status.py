@@ -18,5 +18,5 @@ class Status(Enum):
 
 _SENTENCES = {
     Status.FINISHED: "Finished: the whole budget was used.",
-    Status.INTERRUPTED: "Interrupted: the policy is the one reached so far; resume to go on.",
+    Status.INTERRUPTED: "Interrupted: the policy is the one reached so far. A run with a folder can be resumed.",
 }

@@ -63,7 +63,7 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
         else:
             high = t
         if theta is not None:
-            theta = theta * min(1.0, D / np.linalg.norm(theta)) if np.linalg.norm(theta) > 0 else theta
+            theta = theta / max(1.0, float(np.linalg.norm(theta)) / D)
             error = float(np.abs(y - Phi @ theta).max())
             if error < best.error:
                 best = best._replace(theta=theta, error=error)
@@ -78,7 +78,9 @@ def _chebyshev(Phi: Any, y: FloatArray) -> Fit:
     ones = sparse.csr_matrix(np.ones((Z, 1)))
     A = sparse.bmat([[-Phi, -ones], [Phi, -ones]], format="csc")  # y - Phi theta <= t, Phi theta - y <= t
     cost = np.append(np.zeros(d), 1.0)
-    result = linprog(cost, A_ub=A, b_ub=np.concatenate([-y, y]), bounds=[(None, None)] * d + [(0, None)], method="highs")
+    result = linprog(
+        cost, A_ub=A, b_ub=np.concatenate([-y, y]), bounds=[(None, None)] * d + [(0, None)], method="highs"
+    )
     theta = result.x[:d] if result.x is not None else np.linalg.lstsq(Phi.toarray(), y, rcond=None)[0]
     w = np.zeros(Z)
     if result.x is not None:

@@ -91,7 +91,14 @@ class Tuned:
 
 
 def tuned(
-    *, epsilon: float | None = None, budget: int | None = None, m: int, A: int, R: float, D: float, split: str = "best"
+    *,
+    epsilon: float | None = None,
+    budget: int | None = None,
+    m: int,
+    A: int,
+    R: float,
+    D: float,
+    split: str = "best",
 ) -> Tuned:
     """The hyperparameters for an accuracy or for a budget of queries, in closed form.
 
@@ -117,7 +124,9 @@ def tuned(
         if T < 1:
             raise InputError(f"A budget of {budget} queries is below K + 1 = {K + 1}, one iteration.")
     eta, beta, alpha = best_rates(m, A, R, D, T, K)
-    return Tuned(T, K, eta, beta, alpha, D, bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D))
+    return Tuned(
+        T, K, eta, beta, alpha, D, bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D)
+    )
 
 
 def queries_needed(epsilon: float, *, m: int, A: int, R: float, D: float, split: str = "best") -> int:

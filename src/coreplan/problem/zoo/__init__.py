@@ -41,14 +41,19 @@ def make(spec: str) -> Problem:
         if key not in options:
             raise InputError(f"'{name}' has no parameter '{key}'.{nearest(key, options)}")
         given[key] = _matching(options[key], parse_value(text), f"{name}:{key}")
-    return dataclasses.replace(factory(**given), name=spec)
+    try:
+        return dataclasses.replace(factory(**given), name=spec)
+    except InputError:
+        raise
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise InputError(f"'{spec}' cannot be built: {str(error) or type(error).__name__}.") from None
 
 
 def parse_value(text: str) -> Any:
     """A setting from the command line: whole numbers (also `10**15`, `2^40`), numbers, true/false, else text."""
-    if re.fullmatch(r"[+-]?\d+", text):
+    if re.fullmatch(r"[+-]?\d{1,40}", text):
         return int(text)
-    power = re.fullmatch(r"(\d{1,6})(?:\*\*|\^)(\d{1,3})", text)
+    power = re.fullmatch(r"(\d{1,2})(?:\*\*|\^)(\d{1,2})", text)
     if power:
         return int(power[1]) ** int(power[2])
     if text.lower() in ("true", "false"):

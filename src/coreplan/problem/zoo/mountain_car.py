@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import require_count
+from ...errors import InputError
 from ..maps import interpolation, interpolation_core
 from ..model import CompiledModel
 from ..problem import Problem
@@ -51,7 +51,8 @@ def mountain_car(grid: int = 61, discount: float = 0.99) -> Problem:
     its own that nothing else can reach, so the terminal state has its own features and core pairs.
     In normalised units the value is E[discount^(steps to the goal)].
     """
-    require_count("mountain-car", grid=grid - 1)
+    if not 2 <= grid <= 1000:
+        raise InputError(f"`mountain-car:grid=...` must be from 2 to 1000 nodes a side, got {grid}.")
     shape = (grid, grid)
     return Problem(
         model=CompiledModel(3, _initial, _step, state_shape=(2,), state_dtype=np.float64),

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...errors import InputError
+from ...errors import InputError, require_count
 from ..features import CompiledFeatures, FunctionFeatures
 from ..linear import as_sparse, linear_model, linear_tabular
 from ..maps import table_features
@@ -37,6 +37,7 @@ def random_linear(
     Dirichlet draw seeded by a hash, each row of W lives on 1,024 hashed states, nu0 is uniform.
     `compiled=false` gives the same simulator as NumPy functions.
     """
+    require_count("random-linear", actions=actions, d=d)
     if not 1 <= states <= 2**62:
         raise InputError(f"`random-linear:states=...` must be from 1 to 2^62, got {states}.")
     if states * actions < d:
@@ -176,9 +177,7 @@ def _lazy(n_states: int, n_actions: int, d: int, discount: float, instance: int)
     W = rng.dirichlet(np.full(_SUPPORT, 0.05), size=d)  # [d, 1024]
     vartheta = rng.random(d)
     where = (key, n_states, *core)
-    features = CompiledFeatures(
-        _lazy_features, n_actions, d, 1.0, data=where, name="hashed Dirichlet", state_dtype=np.int64
-    )
+    features = CompiledFeatures(_lazy_features, n_actions, d, 1.0, data=where, name="hashed Dirichlet")
     data = (*where, support, cumulate(W), vartheta)
 
     def tabular() -> Tabular:

@@ -19,8 +19,8 @@ def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
     stays with 0.9, slips back with 0.1 and pays 1. Action 0 (left) always succeeds and pays 0.005 at the
     left end. Start at the left.
     """
-    if states < 2:
-        raise InputError(f"`river-swim:states=...` must be at least 2, got {states}.")
+    if not 2 <= states <= 2000:
+        raise InputError(f"`river-swim:states=...` must be from 2 to 2000, got {states}.")
     P = np.zeros((states, 2, states))
     x = np.arange(states)
     P[x, 0, np.maximum(x - 1, 0)] = 1.0
