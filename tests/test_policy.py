@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import coreplan
-import naive
 from coreplan import SoftmaxPolicy, load_policy
 from coreplan.files import write_npz
+from coreplan.theory import naive
 
 
 def saved(tmp_path, spec="river-swim"):

@@ -18,7 +18,7 @@ from coreplan.run.loop import CompiledLoop, PythonLoop, make_loop
 from coreplan.run.progress import Interrupt
 from coreplan.run.simulator import Simulator
 from coreplan.seeds import planner_stream
-from naive import algorithm_1, dense
+from coreplan.theory.naive import algorithm_1, dense
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}
 SPECS = ["random-linear", "river-linear:L=4,states=40", "river-swim", "mountain-car:grid=5"]

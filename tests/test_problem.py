@@ -16,7 +16,7 @@ from coreplan.exact import normalised, optimal_values
 from coreplan.problem import ZOO, checked, interpolation, interpolation_core
 from coreplan.problem.zoo import parse_value
 from coreplan.problem.zoo.random_linear import _dirichlet
-from naive import dense
+from coreplan.theory.naive import dense
 
 ENUMERABLE = [
     "random-linear",

@@ -26,6 +26,8 @@ from .problem.zoo import parse_value
 from .run import Plan
 from .run import plan as run_plan
 from .run.status import Status
+from .theory.advice import advise
+from .theory.verify import verify as verify_claims
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks: ratios within one run.")
@@ -102,6 +104,49 @@ def plan(
         _show(where, record, result)
     if result.status is Status.INTERRUPTED:
         raise typer.Exit(130)
+
+
+@app.command()
+def tune(
+    problem: Annotated[
+        str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
+    ],
+    epsilon: Annotated[float | None, typer.Option(help="Accuracy that Theorem 1 shall guarantee.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Or the queries to spend.")] = None,
+    D: Annotated[float | None, typer.Option("--D", help="Radius of theta's ball.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+) -> None:
+    """Theorem 1's hyperparameters for an accuracy or a budget, term by term, with the bill."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        advice = advise(locate(problem), epsilon=epsilon, budget=budget, D=D)
+    if as_json:
+        print(json.dumps(advice.as_dict(), allow_nan=False))
+        return
+    table = Table("", "best split", "the paper's split", title=f"Theorem 1 on {problem}")
+    for name, best, paper in advice.rows():
+        table.add_row(name, best, paper)
+    console.print(table)
+    console.print(advice.sentence)
+
+
+@app.command()
+def verify(
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list on stdout, nothing else.")] = False,
+) -> None:
+    """Every claim of the paper on small instances: bound, measured, holds or not."""
+    rows = []
+    table = Table("claim", "label in the paper", "", "bound", "measured", "holds")
+    for row in verify_claims():
+        rows.append(row)
+        mark = "[green]yes[/]" if row.holds else "[red]NO[/]"
+        table.add_row(row.claim, row.label, row.relation, f"{row.bound:.6g}", f"{row.measured:.6g}", mark)
+    if as_json:
+        print(json.dumps([row.as_dict() for row in rows], allow_nan=False))
+    else:
+        console.print(table)
+        console.print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
+    if not all(row.holds for row in rows):
+        raise typer.Exit(1)
 
 
 @bench.command("throughput")

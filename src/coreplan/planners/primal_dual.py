@@ -15,7 +15,7 @@ from ..problem.model import FloatArray
 from . import primal_dual_kernels as kernels
 from .base import Answers, Ask, Kernels, ReadOut, Setup
 from .primal_dual_kernels import Hyper, Scratch, State
-from .rates import best_K, best_rates
+from .rates import best_K, best_rates, default_D
 
 OUTPUTS = ("random", "last", "greedy")
 
@@ -38,8 +38,8 @@ class PrimalDual:
         1..T, so that Theorem 1 holds. "last" is pi_{T+1} and "greedy" its limit at infinite scale: both are
         outside the theorem, and in practice closer to the optimum, by up to an order of magnitude.
 
-    What is left out is filled in when the run starts: D = sqrt(d) / (1 - gamma), which holds every Q of a
-    linear MDP whose core features are unit vectors; and the rates that minimise Theorem 1's bound for the
+    What is left out is filled in when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), which holds every Q of
+    a linear MDP with an exact core (sqrt(d) / (1 - gamma) where core features are unit vectors); and the rates that minimise Theorem 1's bound for the
     budget (`thm:main`). Those come with the guarantee, and they are so small that at budgets one can pay
     the policy hardly leaves uniform; rates tuned to a problem do a thousand times better.
     """
@@ -72,7 +72,7 @@ class PrimalDual:
 
     def resolve(self, setup: Setup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
-        D = self.D or math.sqrt(setup.dimension) / (1.0 - setup.discount)
+        D = self.D or default_D(setup.core_features, setup.dimension, setup.discount)
         K = self.K or best_K(m, A, R, D, setup.budget)
         T = setup.budget // (K + 1)
         if T < 1:

@@ -10,6 +10,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy import sparse
+
+from ..problem import Phi, Sparse
+
+_DENSE = 4_000_000  # entries of the core feature matrix up to which its singular values are computed
+
 
 def constants(m: int, A: int, R: float, D: float) -> tuple[float, float]:
     """c1 and c2 of eps_opt = c1/sqrt(T) + c2/sqrt(K), at the best rates."""
@@ -31,3 +38,25 @@ def best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
 
 def _log(n: int) -> float:
     return math.log(max(n, 2))  # log 1 = 0 would make a rate zero, and then any will do
+
+
+def default_D(core_features: Phi, dimension: int, discount: float) -> float:
+    """A radius that holds theta of every Q^pi of a linear MDP with an exact core: |pinv(Phi~)| sqrt(m) / (1 - gamma).
+
+    Q^pi at the core pairs is a vector in [0, 1/(1-gamma)]^m, and theta = pinv(Phi~) of it represents Q^pi everywhere.
+    For unit vectors as core features it is sqrt(d) / (1 - gamma), which is also taken, without a proof, where the matrix
+    is too large for its singular values.
+    """
+    if isinstance(core_features, Sparse):
+        index, weight = core_features
+        m, k = index.shape
+        entries = (weight.ravel(), index.ravel(), np.arange(0, m * k + 1, k))
+        matrix = sparse.csr_matrix(entries, shape=(m, dimension))
+    else:
+        m, matrix = len(core_features), core_features
+    if m == dimension and abs(matrix - sparse.identity(dimension, format="csr")).max() < 1e-9:
+        return math.sqrt(dimension) / (1.0 - discount)
+    if m * dimension > _DENSE:
+        return math.sqrt(dimension) / (1.0 - discount)
+    values = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, compute_uv=False)
+    return math.sqrt(m) / ((1.0 - discount) * float(values[values > 1e-10 * values.max()].min()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,8 +152,9 @@ def inherent_bellman_error(
     at the pi that picks the best or worst action by the sign of (P' w)(x), and linear in theta'.
     High: through the linear-MDP fit, r + gamma P V ~ Phi (vartheta + gamma W V) for every |V| <= R D; with the ball the
     fitted theta may stick out of it, by at most |vartheta| + gamma R D sum_x |W_x| - D, which costs R times as much.
-    For a linear MDP the value is zero without the ball and in general not with it: backing up a large
-    theta' can leave the ball, whatever D is, because M^pi Phi theta' may exceed any true value function.
+    For a linear MDP the value is zero without the ball and in general not with it: backing up a large theta' can
+    leave the ball. With one state, unit features and two actions, theta' = D e_1 is backed up to a vector of norm
+    about gamma D sqrt(2), however large D is.
     """
     gamma, R = e.discount, e.radius
     fit = linear_fit(e)
@@ -165,10 +165,9 @@ def inherent_bellman_error(
     high = min(high, 1 + gamma * R * D)  # theta = 0
     rng = np.random.default_rng(seed)
     low = 0.0
-    for _ in range(starts):
-        theta = rng.normal(size=e.d)
-        theta *= D / np.linalg.norm(theta)
-        choice = rng.integers(0, e.A, size=e.X)
+    for start in _starts(e, starts, rng):
+        theta = D * start / np.linalg.norm(start)
+        choice = (e.Phi @ theta).reshape(e.X, e.A).argmax(axis=1)
         for _ in range(6):
             pi = np.eye(e.A)[choice]
             y = e.r + gamma * (e.P @ (e.M(pi) @ (e.Phi @ theta)))
@@ -188,12 +187,10 @@ def inherent_bellman_error(
     return Interval(min(low, high), high)
 
 
-def default_D(core_features: Any, discount: float) -> float:
-    """A radius that holds theta of every Q^pi of a linear MDP with an exact core: |pinv(Phi~)| sqrt(m) / (1 - gamma).
-
-    Q^pi at the core pairs is a vector in [0, 1/(1-gamma)]^m, and theta = pinv(Phi~) Q^pi restricted to them.
-    For unit vectors as core features it is sqrt(d) / (1 - gamma), which is also the planner's default.
-    """
-    smallest = np.linalg.svd(dense(core_features), compute_uv=False)
-    positive = smallest[smallest > 1e-12 * smallest.max()].min()
-    return math.sqrt(core_features.shape[0]) / ((1 - discount) * float(positive))
+def _starts(e: Enumerated, n: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Directions of theta': the constant function, the largest coordinates, random ones."""
+    Phi = dense(e.Phi)
+    constant = np.linalg.lstsq(Phi, np.ones(e.Z), rcond=None)[0]
+    coordinates = np.argsort(-np.abs(Phi).sum(axis=0))[:n]
+    starts = [constant, -constant, *np.eye(e.d)[coordinates], *rng.normal(size=(n, e.d))]
+    return [s for s in starts if np.linalg.norm(s) > 0]

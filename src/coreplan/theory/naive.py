@@ -1,22 +1,24 @@
-"""Algorithm 1 written down line by line in NumPy, with everything stored: the planner's yardstick.
+"""Algorithm 1 (`alg:Main`) written down line by line in NumPy, with everything stored: the planner's yardstick.
 
 It shares no code with the planner, only the random streams: the same uniforms are used for the same
-draws, by inverse distribution functions.
+draws, by inverse distribution functions. Slow on purpose.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-import coreplan
-from coreplan.seeds import planner_stream, simulator_stream
+from ..problem import Problem, Sparse
+from ..problem.model import FloatArray
+from ..seeds import planner_stream, simulator_stream
 
 
-def dense(phi, d):
+def dense(phi: Any, d: int) -> FloatArray:
     """Any features as a dense array `[..., d]`."""
-    if not isinstance(phi, coreplan.Sparse):
+    if not isinstance(phi, Sparse):
         return np.asarray(phi)
     out = np.zeros((*phi.index.shape[:-1], d))
     for at in np.ndindex(phi.index.shape):
@@ -24,26 +26,32 @@ def dense(phi, d):
     return out
 
 
-def softmax(q):
+def softmax(q: FloatArray) -> FloatArray:
+    """softmax along the last axis."""
     e = np.exp(q - q.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def inverse(p, u):
+def inverse(p: FloatArray, u: float) -> int:
     """The index that the uniform u picks from the distribution p."""
     return min(int(np.searchsorted(np.cumsum(p) / np.sum(p), u, side="right")), len(p) - 1)
 
 
 @dataclass
 class Iterates:
-    thetas: list = field(default_factory=list)  # theta_t
-    lambdas: list = field(default_factory=list)  # lambda_{t+1}
-    Thetas: list = field(default_factory=list)  # Theta_t = sum_{k<t} theta_k
+    """What each iteration t = 1..T leaves."""
+
+    thetas: list[FloatArray] = field(default_factory=list)  # theta_t
+    lambdas: list[FloatArray] = field(default_factory=list)  # lambda_{t+1}
+    Thetas: list[FloatArray] = field(default_factory=list)  # Theta_t = sum_{k<t} theta_k
     J: int = 0
 
 
-def algorithm_1(problem, *, T, K, eta, beta, alpha, D, seed=0):
+def algorithm_1(
+    problem: Problem, *, T: int, K: int, eta: float, beta: float, alpha: float, D: float, seed: int = 0
+) -> Iterates:
     """The iterates of T outer iterations (all in one block of simulator noise)."""
+    assert problem.core_pairs is not None
     rng, stream = planner_stream(seed), simulator_stream(seed, 0)
     gamma, d, (states, actions) = problem.discount, problem.features.dimension, problem.core_pairs
     low, high = problem.reward_range

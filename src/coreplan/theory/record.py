@@ -1,0 +1,92 @@
+"""Recorded runs, and the dynamic duality gap of section 5 computed on them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core import CoreSet
+from ..enumerated import Enumerated
+from ..planners import PrimalDual, Setup
+from ..problem import Problem
+from ..problem.model import FloatArray
+from ..run.loop import make_loop
+from ..run.progress import Interrupt
+from ..run.simulator import Simulator
+from ..seeds import planner_stream
+from .definitions import best_fit, core_errors
+from .operators import compose, lagrangian, occupancy, optimal, policy_values, state_measure
+
+
+class Record(NamedTuple):
+    """The iterates of Algorithm 1 for t = 1..T, as the compiled planner made them."""
+
+    thetas: FloatArray  # [T, d] theta_t
+    Thetas: FloatArray  # [T, d] Theta_t: pi_t = softmax(beta Phi Theta_t)
+    lambdas: FloatArray  # [T, m] lambda_t
+    lambda_end: FloatArray  # [m] lambda_{T+1}
+    planner: PrimalDual
+
+
+def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Record:
+    """Run T iterations and keep everything; for study, at small sizes."""
+    core = CoreSet.of(problem)
+    setup = Setup.of(problem, core, 2**62)
+    planner = planner.resolve(setup)
+    simulator = Simulator(problem, core, seed)
+    loop = make_loop(planner, setup, simulator, planner_stream(seed))
+    thetas, Thetas, lambdas = [], [], []
+    for _ in range(T):
+        Thetas.append(loop.state.Theta.copy())
+        lambdas.append(_distribution(loop.state.log_lam))
+        loop.advance(simulator.queries + 1, 2**62, Interrupt())
+        thetas.append(loop.state.theta.copy())
+    return Record(
+        np.array(thetas), np.array(Thetas), np.array(lambdas), _distribution(loop.state.log_lam), planner
+    )
+
+
+def _distribution(log_lam: FloatArray) -> FloatArray:
+    lam = np.exp(log_lam - log_lam.max())
+    return lam / lam.sum()
+
+
+class DualityGap(NamedTuple):
+    """G_T at the comparators of `lem:duality-to-suboptimality`, and what the lemma relates it to."""
+
+    gap: float  # G_T(lambda*, mu*; theta*_{1:T}, V*_{1:T})
+    primal_regret: float  # average over t
+    dual_regret: float  # average over t
+    suboptimality: float  # average of <mu* - mu^{pi_t}, r>
+    q_error: float  # average of eps_{pi_t}
+    core_error: float  # <mu*, eps_core>
+    relative_entropy: float  # D(lambda*|lambda_1)
+
+
+def duality_gap(e: Enumerated, recorded: Record) -> DualityGap:
+    """The dynamic duality gap with lambda* = B' mu*, u* = mu*, V*_t = V^{pi_t} and theta*_t the best fit of Q^{pi_t}."""
+    planner = recorded.planner
+    assert planner.beta is not None and planner.D is not None
+    _, best = optimal(e)
+    mu = occupancy(e, best)
+    B, eps_core = core_errors(e)
+    lam_star = B.T @ mu
+    primal, dual, sub, q_error = 0.0, 0.0, 0.0, 0.0
+    T = len(recorded.thetas)
+    for theta, Theta, lam in zip(recorded.thetas, recorded.Thetas, recorded.lambdas, strict=True):
+        pi = e.softmax(Theta, planner.beta)
+        V = e.M(pi) @ (e.Phi @ theta)
+        u = compose(state_measure(e, lam), pi)
+        values = policy_values(e, pi)
+        fit = best_fit(e.Phi, values.Q, planner.D)
+        here = lagrangian(e, lam, u, theta, V)
+        primal += lagrangian(e, lam_star, mu, theta, V) - here
+        dual += here - lagrangian(e, lam, u, fit.theta, values.V)
+        sub += float(mu @ e.r - (1 - e.discount) * (e.nu0 @ values.V))
+        q_error += fit.error
+    support = lam_star > 0
+    entropy = float(np.sum(lam_star[support] * np.log(lam_star[support] / recorded.lambdas[0][support])))
+    return DualityGap(
+        (primal + dual) / T, primal / T, dual / T, sub / T, q_error / T, float(mu @ eps_core), entropy
+    )

@@ -1,0 +1,334 @@
+"""`verify`: every claim of the paper on small instances, as a table of numbers that hold or do not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ..core import CoreSet
+from ..enumerated import Enumerated
+from ..lp import PAIRS, solve
+from ..planners import PrimalDual, Setup, primal_dual
+from ..planners.rates import best_rates
+from ..policy import SoftmaxPolicy
+from ..problem import Problem, Tabular, make, one_hot, table_features, tabular_model
+from ..run import plan
+from ..run.loop import make_loop
+from ..run.progress import Interrupt
+from ..run.simulator import Simulator
+from ..seeds import planner_stream
+from .definitions import dense, inherent_bellman_error, linear_fit
+from .estimators import lambda_moments, point, theta_moments, theta_outcomes
+from .naive import algorithm_1
+from .operators import compose, gradients, optimal, state_measure, value
+from .record import duality_gap, record
+from .theorem import bound
+
+
+class Row(NamedTuple):
+    """One claim: `measured` against `bound`; `relation` says how ('<=', '=' within 1e-6 or so, '>')."""
+
+    claim: str
+    label: str
+    relation: str
+    bound: float
+    measured: float
+    holds: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in ("claim", "label", "relation", "bound", "measured", "holds")}
+
+
+def _equal(claim: str, label: str, want: float, got: float, tolerance: float) -> Row:
+    return Row(claim, label, "=", float(want), float(got), bool(abs(want - got) <= tolerance))
+
+
+def _at_most(claim: str, label: str, limit: float, got: float) -> Row:
+    return Row(claim, label, "<=", float(limit), float(got), bool(got <= limit))
+
+
+def _above(claim: str, label: str, limit: float, got: float) -> Row:
+    return Row(claim, label, ">", float(limit), float(got), bool(got > limit))
+
+
+# Instances.
+
+
+def linear_instance() -> Problem:
+    """A linear MDP with an exact core set: 36 pairs, d = m = 4, nu0 with full support."""
+    return make("random-linear:states=12,actions=3,d=4,discount=0.8")
+
+
+def tiny_instance() -> Problem:
+    """Two core pairs, so small that all outcomes of two inner steps can be enumerated."""
+    return make("random-linear:states=3,actions=2,d=2,discount=0.7")
+
+
+def misspecified_instance() -> Problem:
+    """Random P and r, three features that explain neither, an incomplete core set: every error is positive."""
+    rng = np.random.default_rng(12)
+    X, A, d = 8, 2, 3
+    table = Tabular(
+        np.arange(X), rng.random((X, A)), np.full(X, 1 / X), P=rng.dirichlet(np.full(X, 0.5), size=X * A)
+    )
+    phi = rng.dirichlet(np.ones(d), size=(X, A))
+    core = (np.array([0, 3, 5, 6]), np.array([0, 1, 0, 1]))
+    return Problem(
+        tabular_model(table), table_features(phi, d, 1.0), 0.7, core_pairs=core, name="misspecified",
+        tabular=lambda: table,
+    )  # fmt: skip
+
+
+def theorem_instance() -> Problem:
+    """m = 2 and a short horizon, so that Theorem 1 says something: one state, action 1 pays 1, action 0 nothing."""
+    table = Tabular(np.zeros(1, dtype=np.int64), np.array([[0.0, 1.0]]), np.ones(1), P=np.ones((2, 1)))
+    return Problem(
+        tabular_model(table), one_hot(1, 2), 0.1, core_pairs=(np.zeros(2, dtype=np.int64), np.arange(2)),
+        name="theorem", tabular=lambda: table,
+    )  # fmt: skip
+
+
+# The claims, in the paper's order.
+
+
+def lp_pairs() -> Iterable[Row]:
+    e = Enumerated.of(linear_instance())
+    values, _ = optimal(e)
+    best = (1 - e.discount) * float(e.nu0 @ values.V)
+    labels = {"classic": "eq:LP_primal", "relaxed": "eq:Q-ALP", "core": "eq:QRALP-primal, eq:QRALP-dual"}
+    for which in PAIRS:
+        primal, dual = solve(e, which, "primal"), solve(e, which, "dual")
+        yield _equal(f"strong duality of the {which} LPs", labels[which], dual.value, primal.value, 1e-6)
+        yield _equal(
+            f"the {which} LP has the optimal value", "app:linMDP-realizability", best, primal.value, 1e-6
+        )
+    for which in ("relaxed", "core"):
+        found = solve(e, which, "dual")
+        gap = float(np.abs(found.V - values.V).max())
+        yield _at_most(
+            f"V of the {which} dual is V* (nu0 has full support)", "app:linMDP-realizability", 1e-5, gap
+        )
+        backup = e.r + e.discount * (e.P @ found.V)
+        gap = float(np.abs(backup - values.Q).max())
+        yield _at_most(f"one backup of the {which} dual's V is Q*", "app:linMDP-realizability", 1e-5, gap)
+    yield _other_theta()
+
+
+def _other_theta() -> Row:
+    """Every theta with Q* <= Phi theta <= E V* is optimal: the one farthest above Q*, on one state and two actions."""
+    e = Enumerated.of(_two_actions())
+    values, _ = optimal(e)
+    Phi = dense(e.Phi)
+    A, b = np.vstack([Phi, -Phi]), np.concatenate([e.E @ values.V, -values.Q])
+    theta = linprog(-Phi.sum(axis=0), A_ub=A, b_ub=b + 1e-12, bounds=(None, None)).x
+    most = float(np.abs(Phi @ theta - values.Q).max())
+    claim = "theta of the dual is not unique: an optimal one is off Q* by (against the paper)"
+    return _above(claim, "app:linMDP-realizability", 0.1, most)
+
+
+def estimators() -> Iterable[Row]:
+    problem = linear_instance()
+    D = 10.0
+    at = point(problem, K=2, D=1e6)  # far from the ball's edge
+    g = theta_moments(at)
+    error = float(np.abs(g.mean - g.gradient).max())
+    yield _at_most("g_theta is unbiased (all outcomes enumerated)", "lem:gtheta", 1e-8, error)
+    yield _at_most("|g_theta| <= 2 R", "lem:gtheta", 2 * at.e.radius * (1 + 1e-6), g.largest)
+    at = point(problem, K=1, D=D)
+    g = lambda_moments(at)
+    error = float(np.abs(g.mean - g.gradient).max())
+    yield _at_most("g_lambda is unbiased (all outcomes enumerated)", "lem:glambda", 1e-8, error)
+    limit = at.e.m * (1 + (1 + at.e.discount) * at.e.radius * D)
+    yield _at_most("|g_lambda| <= m (1 + (1 + gamma) R D)", "lem:glambda", limit, g.largest)
+
+
+def mirror_ascent() -> Iterable[Row]:
+    """`lem:OMD` on the planner's own log-space update, all 2^6 paths of random one-coordinate gradients."""
+    rng = np.random.default_rng(5)
+    N, n, worst = 4, 6, -np.inf
+    kernels = primal_dual.kernels
+    for _ in range(5):
+        tau, G = 10 ** rng.uniform(-1.5, 0.3), 2.0
+        outcomes = [[(int(rng.integers(N)), rng.uniform(-G, G)) for _ in range(2)] for _ in range(n)]
+        start, star = rng.dirichlet(np.ones(N)), rng.dirichlet(np.full(N, 0.3))
+        regret = 0.0
+        for path in itertools.product(range(2), repeat=n):
+            log_omega, tree = np.log(start), np.empty(8)
+            kernels.build_tree(log_omega, tree)
+            for k, which in enumerate(path):
+                omega = tree[4:8] / tree[1]
+                mean = np.zeros(N)
+                for j, value_ in outcomes[k]:
+                    mean[j] += value_ / 2
+                regret += float((star - omega) @ mean) / 2**n
+                kernels.raise_log(log_omega, tree, outcomes[k][which][0], tau * outcomes[k][which][1])
+        support = star > 0
+        kl = float(np.sum(star[support] * np.log(star[support] / start[support])))
+        worst = max(worst, regret / (kl / tau + tau * n * G**2 / 2))
+    yield _at_most("regret of mirror ascent over its bound (all paths enumerated)", "lem:OMD", 1.0, worst)
+
+
+def gradient_descent() -> Iterable[Row]:
+    """`lem:SGDbound` with K = 2, every outcome of the step that moves theta_t; comparators on the ball."""
+    at = point(tiny_instance(), K=2, D=3.0, seed=3)
+    e, alpha, K = at.e, at.kernels.hyper.alpha, 2
+    exact = gradients(
+        e, at.lam, compose(state_measure(e, at.lam), at.pi), at.state.theta, np.zeros(e.X)
+    ).theta
+    mean_theta, square = np.zeros(e.d), 0.0
+    for p, g in theta_outcomes(at):
+        mean_theta += p * (at.state.theta - alpha * g / 2)  # theta_t
+        square += p * float(g @ g)
+    worst = -np.inf
+    directions = [exact, -exact, *np.random.default_rng(0).normal(size=(20, e.d))]
+    for direction in directions:
+        star = 3.0 * direction / np.linalg.norm(direction)
+        left = float((mean_theta - star) @ exact)
+        right = (
+            float((at.state.theta - star) @ (at.state.theta - star)) / (2 * alpha * K) + alpha / 2 * square
+        )
+        worst = max(worst, left / right)
+    yield _at_most(
+        "error of averaged descent over its bound (all outcomes enumerated)", "lem:SGDbound", 1.0, worst
+    )
+
+
+def duality_to_suboptimality() -> Iterable[Row]:
+    problem = linear_instance()
+    found = duality_gap(
+        Enumerated.of(problem), record(problem, PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0), T=60)
+    )
+    yield _equal(
+        "dynamic duality gap = average suboptimality at zero error", "lem:duality-to-suboptimality",
+        found.suboptimality, found.gap, 1e-9,
+    )  # fmt: skip
+    yield _equal(
+        "gap = primal regret + dual regret",
+        "lem:duality-bound",
+        found.primal_regret + found.dual_regret,
+        found.gap,
+        1e-12,
+    )
+    problem = misspecified_instance()
+    e, D = Enumerated.of(problem), 8.0
+    found = duality_gap(e, record(problem, PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=D), T=60))
+    ibe = inherent_bellman_error(e, D).high
+    slack = 2 * found.q_error + 2 * ibe + 2 * D * found.core_error
+    yield _at_most(
+        "suboptimality <= gap + 2 eps_pi + 2 IBE + 2 D <mu*, eps_core>", "lem:duality-to-suboptimality",
+        found.gap + slack, found.suboptimality,
+    )  # fmt: skip
+
+
+def duality_bound() -> Iterable[Row]:
+    """Seed-averaged gap; the bound exceeds it many times, so 8 seeds decide."""
+    problem, T, K, D = linear_instance(), 200, 40, 12.0
+    e = Enumerated.of(problem)
+    eta, beta, alpha = best_rates(e.m, e.A, e.radius, D, T, K)
+    rates = {"eta": eta, "beta": beta, "alpha": alpha, "K": K, "D": D}
+    gaps = [duality_gap(e, record(problem, PrimalDual(**rates), T, seed)) for seed in range(8)]  # type: ignore[arg-type]
+    limit = bound(T=T, m=e.m, A=e.A, R=e.radius, relative_entropy=gaps[0].relative_entropy, **rates).eps_opt  # type: ignore[arg-type]
+    yield _at_most(
+        "seed-averaged dynamic duality gap", "lem:duality-bound", limit, float(np.mean([g.gap for g in gaps]))
+    )
+
+
+def theorem() -> Iterable[Row]:
+    """T = 20,000 and K = 2,000: 40 million queries a seed. The gap is averaged over about 200 sampled t, which is
+    the mean over J, and over 2 seeds."""
+    problem, T, K, D = theorem_instance(), 20_000, 2_000, 1.5
+    e = Enumerated.of(problem)
+    eta, beta, alpha = best_rates(2, 2, 1.0, D, T, K)
+    limit = bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=2, A=2, R=1.0, D=D)
+    planner = PrimalDual(eta=eta, beta=beta, alpha=alpha, K=K, D=D, output="last")
+    best = value(e, optimal(e)[1])
+    uniform = best - value(e, np.full((1, 2), 0.5))
+    yield _above(
+        "the uniform policy's gap exceeds the bound: it says something", "thm:main", limit.total, uniform
+    )
+    gaps = [
+        best - plan(problem, planner=planner, budget=T * (K + 1), seed=s).trace["value"] for s in range(2)
+    ]
+    yield _at_most("seed-averaged gap of pi_J", "thm:main", limit.total, float(np.mean(gaps)))
+
+
+def naive_loop() -> Iterable[Row]:
+    """Every iterate against the naive loop, with a ball that does not bind and one that does."""
+    for kind, name in (("dense", "random-linear"), ("sparse", "river-swim")):
+        for D, words in ((12.0, ""), (0.5, ", D binding")):
+            problem = make(name)
+            rates = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": D}
+            want = algorithm_1(problem, T=40, **rates)  # type: ignore[arg-type]
+            setup = Setup.of(problem, CoreSet.of(problem), 2**62)
+            simulator = Simulator(problem, CoreSet.of(problem), 0)
+            loop = make_loop(PrimalDual(**rates).resolve(setup), setup, simulator, planner_stream(0))  # type: ignore[arg-type]
+            worst = 0.0
+            for theta, lam in zip(want.thetas, want.lambdas, strict=True):
+                loop.advance(simulator.queries + 1, 2**62, Interrupt())
+                here = np.exp(loop.state.log_lam)
+                worst = max(
+                    worst, np.abs(loop.state.theta - theta).max(), np.abs(here / here.sum() - lam).max()
+                )
+            yield _at_most(f"every iterate equals the naive loop's ({kind}{words})", "alg:Main", 1e-9, worst)
+            largest = max(float(np.linalg.norm(t)) for t in want.thetas)
+            yield _at_most(f"|theta_t| <= D ({kind}{words})", "alg:Main", D * (1 + 1e-9), largest)
+
+
+def bellman_errors() -> Iterable[Row]:
+    e = Enumerated.of(linear_instance())
+    fit = linear_fit(e)
+    residual = max(fit.reward_error, fit.transition_error)
+    yield _at_most("residual of P = Phi W and r = Phi vartheta on a linear MDP", "def:linMDP", 1e-9, residual)
+    free = inherent_bellman_error(e, 12.0, ball=False).high
+    yield _at_most("IBE without the ball is 0 for a linear MDP", "def:IBE", 1e-8, free)
+    one_state = Enumerated.of(_two_actions())
+    low = inherent_bellman_error(one_state, 30.0).low
+    yield _above(
+        "IBE with the ball is not 0 for a linear MDP, D = 30 (against the paper)", "def:IBE", 0.1, low
+    )
+
+
+def _two_actions() -> Problem:
+    table = Tabular(np.zeros(1, dtype=np.int64), np.array([[0.3, 0.9]]), np.ones(1), P=np.ones((2, 1)))
+    return Problem(
+        tabular_model(table), one_hot(1, 2), 0.9, core_pairs=(np.zeros(2, dtype=np.int64), np.arange(2)),
+        tabular=lambda: table,
+    )  # fmt: skip
+
+
+def policy_read_out() -> Iterable[Row]:
+    """The policy that a run returns is softmax(beta sum_{t<J} Phi theta_t) of the recorded iterates."""
+    problem = linear_instance()
+    rates = PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0)
+    kept = record(problem, rates, T=50, seed=4)
+    returned = plan(problem, planner=rates, budget=50 * 6, seed=4).policy
+    sums = np.concatenate([np.zeros((1, kept.thetas.shape[1])), np.cumsum(kept.thetas, axis=0)])[
+        :-1
+    ]  # Theta_1..Theta_T
+    distance = float(np.abs(sums - returned.theta).max(axis=1).min())
+    yield _at_most("the returned vector is some Theta_J, J in 1..T", "alg:Main", 1e-9, distance)
+    table = problem.tabular()  # type: ignore[misc]
+    e = Enumerated.of(problem)
+    gap = np.abs(returned.probabilities(table.states) - e.softmax(returned.theta, 0.05)).max()
+    yield _at_most("the returned policy is softmax(beta Phi Theta_J)", "alg:Main", 1e-12, float(gap))
+    uniform = SoftmaxPolicy.uniform(problem.features).probabilities(table.states)
+    yield _equal("pi_1 is uniform", "thm:main", 1 / e.A, float(uniform.max()), 1e-15)
+
+
+CLAIMS: dict[str, Callable[[], Iterable[Row]]] = {
+    f.__name__: f
+    for f in (
+        lp_pairs, bellman_errors, estimators, naive_loop, policy_read_out, mirror_ascent, gradient_descent,
+        duality_to_suboptimality, duality_bound, theorem,
+    )
+}  # fmt: skip
+
+
+def verify(*names: str) -> Iterable[Row]:
+    """The rows of all claims, or of the named groups, as they are computed."""
+    for name in names or CLAIMS:
+        yield from CLAIMS[name]()
