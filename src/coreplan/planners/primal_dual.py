@@ -39,9 +39,10 @@ class PrimalDual:
         outside the theorem, and in practice closer to the optimum, by up to an order of magnitude.
 
     What is left out is filled in when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), which holds every Q of
-    a linear MDP with an exact core (sqrt(d) / (1 - gamma) where core features are unit vectors); and the rates that minimise Theorem 1's bound for the
-    budget (`thm:main`). Those come with the guarantee, and they are so small that at budgets one can pay
-    the policy hardly leaves uniform; rates tuned to a problem do a thousand times better.
+    a linear MDP with an exact core (sqrt(d) / (1 - gamma) where core features are unit vectors); and the
+    rates that minimise Theorem 1's bound for the budget (`thm:main`). Those come with the guarantee, and they
+    are so small that at budgets one can pay the policy hardly leaves uniform; rates tuned to a problem do a
+    thousand times better.
     """
 
     name: ClassVar[str] = "primal-dual"

@@ -40,24 +40,25 @@ class Advice:
         time = f"{_duration(self.seconds)} at the {self.queries_per_second:,.0f} queries/s measured here"
         if total >= 1:
             return (
-                f"With {bill} ({time}) the bound is {total:.3g}: values lie in [0, 1], so it says nothing. The policy may be "
-                "good all the same; the theorem cannot tell."
+                f"With {bill} ({time}) the bound is {total:.3g}: values lie in [0, 1], so it says nothing. "
+                "The policy may be good all the same; the theorem cannot tell."
             )
-        tail = (
-            ""
-            if self.seconds < 3600
-            else " Nobody will wait for that: rates tuned to a problem, without the guarantee, do far better."
+        answer = f"Theorem 1 guarantees an optimisation error of {total:.3g} after {bill}: {time}."
+        if self.seconds < 3600:
+            return answer
+        return (
+            answer
+            + " Nobody will wait for that: rates tuned to a problem, without the guarantee, do far better."
         )
-        return f"Theorem 1 guarantees an optimisation error of {total:.3g} after {bill}: {time}.{tail}"
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """Name, value for the best split, value for the paper's split."""
         for name in ("T", "K", "eta", "beta", "alpha", "D"):
-            yield name, *(f"{getattr(t, name):.6g}" for t in (self.best, self.paper))
+            yield name, f"{getattr(self.best, name):.6g}", f"{getattr(self.paper, name):.6g}"
         for name, label in _TERMS.items():
-            yield label, *(f"{getattr(t.bound, name):.6g}" for t in (self.best, self.paper))
-        yield "eps_opt", *(f"{t.bound.eps_opt:.6g}" for t in (self.best, self.paper))
-        yield "queries T (K + 1)", *(f"{t.queries:.6g}" for t in (self.best, self.paper))
+            yield label, f"{getattr(self.best.bound, name):.6g}", f"{getattr(self.paper.bound, name):.6g}"
+        yield "eps_opt", f"{self.best.bound.eps_opt:.6g}", f"{self.paper.bound.eps_opt:.6g}"
+        yield "queries T (K + 1)", f"{self.best.queries:.6g}", f"{self.paper.queries:.6g}"
 
     def as_dict(self) -> dict[str, Any]:
         """JSON types."""

@@ -1,0 +1,138 @@
+"""The rate of Algorithm 1, measured: suboptimality against queries with theory-shaped rates.
+
+    python benchmarks/rate.py [--quick]
+
+As in Theorem 1, T and K grow together (T : K constant), eta and beta fall as 1/sqrt(T) and alpha as 1/sqrt(K);
+only the constants are practical, the same for all budgets. The theorem promises n^(-1/4). For each read-out
+(pi_J, the last policy, its greedy limit) the exponent is fitted to the seeds' mean gap by least squares on
+logarithms; its interval is the 95% bootstrap over seeds. Writes rate.json, rate.md and rate.svg to
+benchmarks/results/. Needs matplotlib for the picture (`pip install -e '.[bench]'`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+import coreplan
+from coreplan.core import CoreSet
+from coreplan.enumerated import Enumerated
+from coreplan.planners import PrimalDual, Setup
+from coreplan.run.loop import make_loop
+from coreplan.run.progress import Interrupt
+from coreplan.run.simulator import Simulator
+from coreplan.seeds import planner_stream
+from coreplan.theory import optimal, value
+
+RESULTS = Path(__file__).parent / "results"
+OUTPUTS = ("random", "last", "greedy")
+RATIO = 1e4  # T : K
+ETA, BETA, ALPHA = 0.06, 6.0, 0.02  # eta = ETA / sqrt(T), beta = BETA / sqrt(T), alpha = ALPHA / sqrt(K)
+
+
+def gaps(problem: coreplan.Problem, e: Enumerated, n: int, seed: int) -> dict[str, float]:
+    """The gap of every read-out after about n queries, from one run."""
+    K = max(1, round(math.sqrt(n / RATIO)))
+    T = n // (K + 1)
+    core = CoreSet.of(problem)
+    setup = Setup.of(problem, core, n)
+    rates = {"eta": ETA / math.sqrt(T), "beta": BETA / math.sqrt(T), "alpha": ALPHA / math.sqrt(K)}
+    planner = PrimalDual(K=K, **rates).resolve(setup)
+    simulator = Simulator(problem, core, seed)
+    loop = make_loop(planner, setup, simulator, planner_stream(seed))
+    while simulator.queries < T * (K + 1):
+        loop.advance(T * (K + 1), n, Interrupt())
+    best = value(e, optimal(e)[1])
+    out = {}
+    for output in OUTPUTS:
+        theta, scale = dataclasses.replace(planner, output=output).policy(loop.state)
+        out[output] = best - value(e, e.softmax(theta, scale))
+    return out
+
+
+def exponent(budgets: np.ndarray, table: np.ndarray) -> float:
+    """Slope of log mean gap on log n; `table` is [seeds, budgets]. Budgets with a zero mean gap are left out."""
+    mean = table.mean(axis=0)
+    good = mean > 1e-12
+    return float(np.polyfit(np.log(budgets[good]), np.log(mean[good]), 1)[0]) if good.sum() > 1 else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="2 seeds, up to 10^5 queries: a smoke test")
+    parser.add_argument("--problem", default="random-linear")
+    args = parser.parse_args()
+    problem = coreplan.make(args.problem)
+    e = Enumerated.of(problem)
+    budgets = np.array([round(10 ** (4 + k / 2)) for k in range(3 if args.quick else 8)])
+    seeds = range(2 if args.quick else 10)
+    found: dict[str, np.ndarray] = {o: np.empty((len(seeds), len(budgets))) for o in OUTPUTS}
+    for i, n in enumerate(budgets):
+        for seed in seeds:
+            for output, gap in gaps(problem, e, int(n), seed).items():
+                found[output][seed, i] = gap
+        print(f"{n:>10,}", {o: f"{found[o][:, i].mean():.2e}" for o in OUTPUTS}, flush=True)
+    rng = np.random.default_rng(0)
+    rows = []
+    for output in OUTPUTS:
+        samples = [
+            exponent(budgets, found[output][rng.integers(0, len(seeds), len(seeds))]) for _ in range(1000)
+        ]
+        low, high = np.nanpercentile(samples, [2.5, 97.5])
+        rows.append({"output": output, "exponent": exponent(budgets, found[output]), "low": low, "high": high,
+                     "gaps": found[output].tolist()})  # fmt: skip
+    if not args.quick:
+        write(args.problem, budgets, rows, len(seeds))
+
+
+def write(problem: str, budgets: np.ndarray, rows: list[dict], seeds: int) -> None:
+    (RESULTS / "rate.json").write_text(
+        json.dumps({"problem": problem, "budgets": budgets.tolist(), "rows": rows}) + "\n"
+    )
+    lines = [
+        f"# The rate of Algorithm 1 on `{problem}`, {seeds} seeds, theory-shaped rates", "",
+        "Mean gap by queries; Theorem 1 promises the exponent -1/4 for pi_J.", "",
+        "| read-out | " + " | ".join(f"{n:,}" for n in budgets) + " | exponent (95%) |",
+        "|---" * (len(budgets) + 2) + "|",
+    ]  # fmt: skip
+    for row in rows:
+        means = np.mean(row["gaps"], axis=0)
+        fit = f"{row['exponent']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+        lines.append(f"| {row['output']} | " + " | ".join(f"{g:.1e}" for g in means) + f" | {fit} |")
+    (RESULTS / "rate.md").write_text("\n".join(lines) + "\n")
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for row in rows:
+        table = np.array(row["gaps"])
+        axes.loglog(
+            budgets, table.mean(axis=0), "o-", label=f"{row['output']}: exponent {row['exponent']:.2f}"
+        )
+    axes.loglog(
+        budgets,
+        np.array(rows[0]["gaps"]).mean(axis=0)[0] * (budgets / budgets[0]) ** -0.25,
+        "k--",
+        label="promised -1/4",
+    )
+    axes.set(
+        xlabel="queries",
+        ylabel="gap to the optimum",
+        title=f"Algorithm 1 on {problem}, mean of {seeds} seeds",
+    )
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(RESULTS / "rate.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
