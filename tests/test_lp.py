@@ -1,0 +1,104 @@
+"""The three LP pairs: verified answers, agreement with policy iteration, errors that say what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import OptimizeResult
+
+import coreplan
+from coreplan import lp
+from coreplan.core import CoreSet
+from coreplan.enumerated import Enumerated
+from coreplan.lp import FORMS, PAIRS, SolverError, UnboundedError, solve
+from coreplan.problem import Tabular, all_pairs, one_hot, tabular_model
+from coreplan.theory import optimal
+
+
+def random_sparse(X, A, successors, seed=0, discount=0.95):
+    """A random MDP with at most `successors` next states a pair, tabular features, all pairs core."""
+    rng = np.random.default_rng(seed)
+    Z = X * A
+    index, weight = rng.integers(0, X, size=(Z, successors)), rng.dirichlet(np.ones(successors), size=Z)
+    rows = np.repeat(np.arange(Z), successors)
+    P = sparse.csr_matrix((weight.ravel(), (rows, index.ravel())), shape=(Z, X))
+    table = Tabular(np.arange(X), rng.random((X, A)), rng.dirichlet(np.ones(X)), P=P)
+    return coreplan.Problem(
+        tabular_model(table), one_hot(X, A), discount, core_pairs=all_pairs(X, A), tabular=lambda: table
+    )
+
+
+def best_value(e):
+    return (1 - e.discount) * float(e.nu0 @ optimal(e)[0].V)
+
+
+@pytest.mark.parametrize("which", PAIRS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("problem", ["river-swim", "river-swim-long", "random-linear", "sparse"])
+def test_values_agree_with_policy_iteration(problem, which, form):
+    e = Enumerated.of(random_sparse(150, 4, 6) if problem == "sparse" else coreplan.make(problem))
+    found = solve(e, which, form)
+    assert found.value == pytest.approx(best_value(e), abs=1e-6)
+    assert found.gap <= 1e-7 and found.residual <= 1e-7
+    if which == "classic":
+        flow = e.E.T @ found.mu - (1 - e.discount) * e.nu0 - e.discount * (e.P.T @ found.mu)
+        assert np.abs(flow).max() < 1e-6 and found.u is None and found.theta is None
+    else:
+        assert len(found.u) == e.Z and len(found.theta) == e.d
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("which", PAIRS)
+def test_two_thousand_states(which, form):
+    """2,000 states x 10 actions, 20 successors: the size at which dual simplex was seen to go wrong."""
+    e = Enumerated.of(random_sparse(2000, 10, 20, seed=1))
+    assert solve(e, which, form).value == pytest.approx(best_value(e), abs=1e-6)
+
+
+def test_an_incomplete_core_set_is_reported():
+    problem = coreplan.make("random-linear")
+    whole = CoreSet.of(problem)
+    part = CoreSet(whole.states[:5], whole.actions[:5])
+    for form in FORMS:
+        with pytest.raises(UnboundedError, match=r"core set is incomplete.*Add core pairs"):
+            solve(Enumerated.of(problem, part), "core", form)
+
+
+def test_a_lying_solver_is_not_believed(monkeypatch):
+    """Status "optimal" with a wrong point: never returned."""
+
+    def lies(c, **arguments):
+        n = len(c)
+        rows = arguments["A_ub"].shape[0] if "A_ub" in arguments else arguments["A_eq"].shape[0]
+        zero = OptimizeResult(marginals=np.zeros(rows))
+        return OptimizeResult(x=np.zeros(n), status=0, message="optimal", ineqlin=zero, eqlin=zero)
+
+    monkeypatch.setattr(lp, "linprog", lies)
+    e = Enumerated.of(coreplan.make("river-swim"))
+    for which in PAIRS:
+        for form in FORMS:
+            with pytest.raises(SolverError, match=r"No answer for the .* could be verified"):
+                solve(e, which, form)
+
+
+def test_a_failing_setting_falls_back(monkeypatch):
+    real, calls = lp.linprog, []
+
+    def flaky(*arguments, **named):
+        calls.append(named["method"])
+        if len(calls) == 1:
+            return OptimizeResult(x=None, status=4, message="numerical difficulties")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(lp, "linprog", flaky)
+    e = Enumerated.of(coreplan.make("river-swim"))
+    assert solve(e, "classic").value == pytest.approx(best_value(e), abs=1e-6)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(("which", "form"), [("dual", "dual"), ("core", "both")])
+def test_bad_names(which, form):
+    with pytest.raises(coreplan.InputError, match="classic, relaxed, core"):
+        solve(Enumerated.of(coreplan.make("river-swim")), which, form)

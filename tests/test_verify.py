@@ -1,0 +1,76 @@
+"""`verify`: every row holds, and each deliberate fault makes a row fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from coreplan import run
+from coreplan.cli import main
+from coreplan.planners import primal_dual, primal_dual_kernels
+from coreplan.theory import verify as verify_module
+from coreplan.theory.verify import CLAIMS, verify
+from mutants import mutant
+
+LONG = {"theorem"}  # 80 million queries; `coreplan verify` runs it, and so does make test-all
+
+
+@pytest.mark.parametrize("group", [c for c in CLAIMS if c not in LONG])
+def test_every_claim_holds(group):
+    rows = list(verify(group))
+    assert rows
+    for row in rows:
+        assert row.holds, row
+
+
+@pytest.mark.long
+def test_the_command_holds_and_ends_in_two_minutes(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["coreplan", "verify", "--json"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) >= 30
+    assert all(set(row) >= {"claim", "label", "bound", "measured", "holds"} and row["holds"] for row in rows)
+
+
+KERNEL_FAULTS = {
+    "K + 1 averaging": (
+        "naive_loop",
+        "    for l in range(d):\n        theta[l] = mean[l] / K\n",
+        "    for l in range(d):\n        theta[l] = (mean[l] + theta[l]) / (K + 1)\n",
+    ),
+    "lambda before theta": (
+        "naive_loop",
+        "    descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)\n",
+        "    old = theta.copy()\n"
+        "    descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)\n"
+        "    new, theta = theta, old\n",
+    ),
+    "unprojected theta": ("naive_loop", "if norm2 > D * D:", "if False:"),
+    "missing factor m": ("estimators", "hyper.eta * (m * td)", "hyper.eta * td"),
+    "discount dropped from the value term": ("estimators", "hyper.gamma * V", "V"),
+    "discount dropped from the gradient": ("estimators", "gamma * next_phi[i, a, l]", "next_phi[i, a, l]"),
+    "lambda steps the wrong way": ("mirror_ascent", "    log_lam[j] += by\n", "    log_lam[j] -= by\n"),
+}
+
+
+@pytest.mark.parametrize("fault", KERNEL_FAULTS)
+def test_a_fault_in_a_kernel_fails_a_row(fault, tmp_path, monkeypatch):
+    group, old, new = KERNEL_FAULTS[fault]
+    monkeypatch.setattr(primal_dual, "kernels", mutant(primal_dual_kernels, old, new, tmp_path, monkeypatch))
+    assert any(not row.holds for row in verify(group))
+
+
+def test_next_states_of_the_wrong_pair_fail_a_row(tmp_path, monkeypatch):
+    broken = mutant(
+        run.loop,
+        "b.states[q] = core_states[b.core_index[q]]",
+        "b.states[q] = core_states[(b.core_index[q] + 1) % core_actions.shape[0]]",
+        tmp_path,
+        monkeypatch,
+    )
+    monkeypatch.setattr(verify_module, "make_loop", broken.make_loop)
+    assert any(not row.holds for row in verify("naive_loop"))
