@@ -4,8 +4,8 @@
 
 As in Theorem 1, T and K grow together (T : K constant), eta and beta fall as 1/sqrt(T) and alpha as 1/sqrt(K);
 only the constants are practical, the same for all budgets. The theorem promises n^(-1/4). For each read-out
-(pi_J in expectation over J, the last policy, its greedy limit) the exponent is fitted to the seeds' mean gap by least squares on
-logarithms; its interval is the 95% bootstrap over seeds. Writes rate.json, rate.md and rate.svg to
+(pi_J in expectation over J, the last policy, its greedy limit) the exponent is fitted to the seeds' mean gap by
+least squares on logarithms; its interval is the 95% bootstrap over seeds. Writes rate.json, rate.md and rate.svg to
 benchmarks/results/. Needs matplotlib for the picture (`pip install -e '.[bench]'`).
 """
 

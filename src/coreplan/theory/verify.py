@@ -16,6 +16,7 @@ from ..planners import PrimalDual, Setup, primal_dual
 from ..planners.rates import best_rates
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, make, one_hot, table_features, tabular_model
+from ..problem.model import FloatArray
 from ..run import plan
 from ..run.loop import make_loop
 from ..run.progress import Interrupt
