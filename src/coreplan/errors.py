@@ -46,7 +46,7 @@ def require_positive(owner: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < _HUGE:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < _float(value) < _HUGE:
             raise InputError(f"`{owner}({name}=...)` must be a positive finite number, got {value!r}.")
 
 
@@ -59,3 +59,10 @@ def require_count(owner: str, least: int = 1, **values: int | None) -> None:
             raise InputError(
                 f"`{owner}({name}=...)` must be a whole number of at least {least}, got {value!r}."
             )
+
+
+def _float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return float("inf")

@@ -1,5 +1,6 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
+from .bases import aggregation, fourier, polynomial, radial, simplicial, tile_coding
 from .features import (
     CompiledFeatures,
     Features,
@@ -28,14 +29,20 @@ __all__ = [
     "Problem",
     "Sparse",
     "Tabular",
+    "aggregation",
     "all_pairs",
     "checked",
     "fingerprint",
     "first_fault",
+    "fourier",
     "interpolation",
     "interpolation_core",
     "make",
     "one_hot",
+    "polynomial",
+    "radial",
+    "simplicial",
     "table_features",
     "tabular_model",
+    "tile_coding",
 ]

@@ -95,7 +95,8 @@ class CompiledFeatures:
     """Features from a Numba function `kernel(data, states, out)`, so that a whole run can be compiled.
 
     `out` is `[n, A, d]` or `Sparse` with `[n, A, k]`, to be filled completely. A kernel answers a state
-    it does not know with NaN, which the caller reports.
+    it does not know with NaN, which the caller reports. `core()` gives the pairs of an exact core set, where the
+    features carry one by construction.
     """
 
     kernel: Callable[..., None]
@@ -107,6 +108,7 @@ class CompiledFeatures:
     name: str = ""
     state_shape: tuple[int, ...] = ()
     state_dtype: Any = np.int64
+    core: Callable[[], tuple[States, IntArray]] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_declaration(self)

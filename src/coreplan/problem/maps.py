@@ -73,6 +73,7 @@ def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
         nonzeros=1,
         data=(n_states,),
         name="one-hot",
+        core=lambda: all_pairs(n_states, n_actions),
     )
 
 
@@ -110,24 +111,26 @@ def _interpolate(data, states, out):
                 weight[n, a, c] = weight[n, 0, c]
 
 
+def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int], least: int = 2) -> None:
+    """Raise unless low < high with at least `least` nodes in every dimension."""
+    sizes = len(low) == len(high) == len(shape) > 0
+    if not sizes or min(shape) < least or not all(a < b for a, b in zip(low, high, strict=True)):
+        raise InputError(
+            f"A grid needs low < high and at least {least} nodes in every dimension, got low={list(low)}, "
+            f"high={list(high)}, shape={list(shape)}."
+        )
+
+
 def interpolation(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
 ) -> CompiledFeatures:
     """Multilinear interpolation on a regular grid, one copy an action: d = nodes x A, k = 2^D nonzeros.
 
-    phi(x, a) IS the vector of convex coefficients over (node, action) pairs, so the core set of
-    `interpolation_core` is exact (Assumption 1 with zero error) and only the inherent Bellman error
-    remains. States outside the grid are clipped to it. Radius 1: weights are nonnegative with sum 1.
+    phi(x, a) IS the vector of convex coefficients over (node, action) pairs, so nodes x actions are an exact
+    core set (Assumption 1 with zero error), and only the inherent Bellman error remains. States outside the
+    grid are clipped to it. Radius 1: weights are nonnegative with sum 1.
     """
-    if (
-        not len(low) == len(high) == len(shape)
-        or min(shape) < 2
-        or not all(a < b for a, b in zip(low, high, strict=True))
-    ):
-        raise InputError(
-            f"A grid needs low < high and at least 2 nodes in every dimension, got low={list(low)}, "
-            f"high={list(high)}, shape={list(shape)}."
-        )
+    check_grid(low, high, shape)
     lows, highs, nodes = (
         np.array(low, dtype=float),
         np.array(high, dtype=float),
@@ -143,6 +146,7 @@ def interpolation(
         name="interpolation",
         state_shape=(len(nodes),),
         state_dtype=np.float64,
+        core=lambda: interpolation_core(low, high, shape, n_actions),
     )
 
 

@@ -25,7 +25,8 @@ class Problem:
     discount: gamma in (0, 1).
     reward_range: (lowest, highest) reward the simulator may return. Inside, rewards are mapped to
         [0, 1], as the paper assumes, and every report maps values back.
-    core_pairs: `(states [m, ...], actions [m])` of the core set that the problem brings, if any.
+    core_pairs: `(states [m, ...], actions [m])` of the core set that the problem brings; by default the one that its
+        features carry by construction (one-hot, aggregation, interpolation), if any.
     name: how reports call it; for a built-in problem, the name that builds it again.
     tabular: a function that enumerates the problem exactly, if that is possible. Only judges use it:
         a planner sees samples and features.
@@ -76,6 +77,9 @@ class Problem:
                 f"The model's states have shape {self.model.state_shape} each and the features "  # type: ignore[attr-defined]
                 f"need {self.features.state_shape}."  # type: ignore[attr-defined]
             )
+        carried = getattr(self.features, "core", None)
+        if self.core_pairs is None and carried is not None:
+            object.__setattr__(self, "core_pairs", carried())
         object.__setattr__(self, "discount", discount)
         object.__setattr__(self, "reward_range", (low, high))
 

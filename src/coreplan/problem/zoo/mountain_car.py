@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from ...errors import InputError
-from ..maps import interpolation, interpolation_core
+from ..maps import interpolation
 from ..model import CompiledModel
 from ..problem import Problem
 
@@ -59,5 +59,4 @@ def mountain_car(grid: int = 61, discount: float = 0.99) -> Problem:
         features=interpolation(_LOW, _HIGH, shape, 3),
         discount=discount,
         reward_range=(-1.0, 0.0),
-        core_pairs=interpolation_core(_LOW, _HIGH, shape, 3),
     )

@@ -35,7 +35,6 @@ def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
         model=tabular_model(table),
         features=one_hot(states, 2),
         discount=discount,
-        core_pairs=all_pairs(states, 2),
         tabular=lambda: table,
     )
 
