@@ -61,6 +61,13 @@ def require_count(owner: str, least: int = 1, **values: int | None) -> None:
             )
 
 
+def require_choice(owner: str, options: Iterable[str], **values: str) -> None:
+    """Raise unless every value is one of the options."""
+    for name, value in values.items():
+        if value not in tuple(options):
+            raise InputError(f"`{owner}:{name}=...` must be one of {', '.join(options)}; got {value!r}.")
+
+
 def _float(value: numbers.Real) -> float:
     try:
         return float(value)

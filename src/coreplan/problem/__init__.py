@@ -1,6 +1,6 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
-from .bases import aggregation, fourier, polynomial, radial, simplicial, tile_coding
+from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
 from .features import (
     CompiledFeatures,
     Features,
@@ -41,6 +41,7 @@ __all__ = [
     "one_hot",
     "polynomial",
     "radial",
+    "rectilinear",
     "simplicial",
     "table_features",
     "tabular_model",

@@ -130,6 +130,58 @@ def simplicial(
     )  # fmt: skip
 
 
+# Multilinear interpolation on nodes that are not evenly spaced.
+
+
+@njit(cache=True, nogil=True)
+def _rectilinear(data, states, out):
+    nodes, shape = data  # nodes [D, most]
+    index, weight = out
+    D, corners = shape.shape[0], index.shape[2]
+    for n in range(states.shape[0]):
+        for c in range(corners):
+            index[n, 0, c] = 0
+            weight[n, 0, c] = 1.0
+        for i in range(D):
+            x = states[n, i]
+            cell = 0
+            while cell < shape[i] - 2 and x >= nodes[i, cell + 1]:
+                cell += 1
+            z = (x - nodes[i, cell]) / (nodes[i, cell + 1] - nodes[i, cell])
+            z = 0.0 if z < 0.0 else 1.0 if z > 1.0 else z  # NaN passes
+            for c in range(corners):
+                up = (c >> i) & 1
+                index[n, 0, c] = index[n, 0, c] * shape[i] + cell + up
+                weight[n, 0, c] *= z if up else 1.0 - z
+        _copy_to_actions(out, n, corners)
+
+
+def rectilinear(axes: Sequence[Sequence[float]], n_actions: int) -> CompiledFeatures:
+    """Multilinear interpolation on the product of `axes`, each a rising list of nodes: hat functions, 2^D nonzeros.
+
+    Nodes x actions are an exact core set. States outside are clipped. Radius 1.
+    """
+    lists = [np.asarray(axis, dtype=float) for axis in axes]
+    for axis in lists:
+        if axis.ndim != 1 or len(axis) < 2 or not (np.diff(axis) > 0).all():
+            raise InputError(
+                f"`rectilinear(axes=...)` needs rising lists of at least 2 nodes, got {axis.tolist()}."
+            )
+    shape = np.array([len(axis) for axis in lists], dtype=np.int64)
+    nodes = np.zeros((len(lists), shape.max()))
+    for row, axis in zip(nodes, lists, strict=True):
+        row[: len(axis)] = axis
+
+    def core() -> tuple[States, IntArray]:
+        points = np.stack(np.meshgrid(*lists, indexing="ij"), axis=-1).reshape(-1, len(lists))
+        return np.repeat(points, n_actions, axis=0), np.tile(np.arange(n_actions), len(points))
+
+    return CompiledFeatures(
+        _rectilinear, n_actions, int(shape.prod()) * n_actions, 1.0, nonzeros=2 ** len(lists), data=(nodes, shape),
+        name="rectilinear", state_shape=(len(lists),), state_dtype=np.float64, core=core,
+    )  # fmt: skip
+
+
 # Tile coding: one nonzero a tiling.
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 from ...errors import InputError, nearest
 from ..problem import Problem
+from .hard_linear import hard_linear
+from .inventory import inventory
 from .mountain_car import mountain_car
+from .queue_network import queue_network_cut
 from .random_linear import random_linear
 from .river import river_linear, river_swim, river_swim_long
 
@@ -20,6 +23,9 @@ ZOO: dict[str, Callable[..., Problem]] = {
     "river-swim-long": river_swim_long,
     "river-linear": river_linear,
     "mountain-car": mountain_car,
+    "inventory": inventory,
+    "hard-linear": hard_linear,
+    "queue-network-cut": queue_network_cut,
 }
 
 
@@ -74,6 +80,8 @@ def _matching(default: Any, value: Any, name: str) -> Any:
             value = int(value)  # 1e6 for a count
         good = type(value) is type(default)
     if not good:
-        kind = {"bool": "true or false", "int": "a whole number", "float": "a number"}[type(default).__name__]
+        kind = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a word"}[
+            type(default).__name__
+        ]
         raise InputError(f"`{name}` must be {kind}, got '{value}'.")
     return value

@@ -1,0 +1,137 @@
+"""`queue-network-cut`: de Farias & Van Roy's four queues on two servers, with buffers small enough to be exact."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from ...errors import require_choice
+from ..bases import rectilinear
+from ..features import CompiledFeatures
+from ..model import CompiledModel
+from ..problem import Problem
+from ..tabular import Tabular, cumulate, first_above
+
+_ARRIVAL = 0.08  # at queues 1 and 3
+_SERVICE = np.array([0.12, 0.28, 0.12, 0.28])
+_SERVED = np.array(
+    list(itertools.product((0, 3), (1, 2)))
+)  # [A, 2]: server 1 works on 1 or 4, server 2 on 2 or 3
+_BUFFER = 9
+
+
+@njit(cache=True, nogil=True)
+def _initial(rng, data, states):
+    start = data[0]
+    for n in range(states.shape[0]):
+        x = first_above(start, 0, start.shape[0], rng.random())
+        for i in range(3, -1, -1):
+            states[n, i] = x % (_BUFFER + 1)
+            x //= _BUFFER + 1
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
+    """One event a step: an arrival, a completion at a served queue, or nothing. What meets a full buffer is lost."""
+    _, service, served = data
+    for n in range(states.shape[0]):
+        total = 0.0
+        for i in range(4):
+            total += states[n, i]
+            next_states[n, i] = states[n, i]
+        rewards[n] = 1.0 - total / (4 * _BUFFER)
+        u = rng.random()
+        if u < 2 * _ARRIVAL:
+            i = 0 if u < _ARRIVAL else 2
+            next_states[n, i] = min(states[n, i] + 1, _BUFFER)
+            continue
+        u -= 2 * _ARRIVAL
+        for server in range(2):
+            i = served[actions[n], server]
+            if u < service[i]:
+                if states[n, i] > 0:
+                    next_states[n, i] = states[n, i] - 1
+                    if i == 0 or i == 2:
+                        next_states[n, i + 1] = min(states[n, i + 1] + 1, _BUFFER)
+                break
+            u -= service[i]
+
+
+@njit(cache=True, nogil=True)
+def _polynomial(data, states, out):
+    """1, x_i / 9, x_i x_j / 81 for i <= j, and the indicators x_i = 0: 19 an action."""
+    index, weight = out
+    A = index.shape[1]
+    for n in range(states.shape[0]):
+        weight[n, 0, 0] = 1.0
+        k = 5
+        for i in range(4):
+            z = states[n, i] / _BUFFER
+            weight[n, 0, 1 + i] = z
+            weight[n, 0, 15 + i] = 1.0 if states[n, i] == 0 else 0.0
+            for j in range(i, 4):
+                weight[n, 0, k] = z * states[n, j] / _BUFFER
+                k += 1
+        for a in range(A):
+            for i in range(19):
+                index[n, a, i] = i * A + a
+                weight[n, a, i] = weight[n, 0, i]
+
+
+def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
+    """Four queues, routes 1 -> 2 -> out and 3 -> 4 -> out, buffers of 9: 10,000 states, 4 actions.
+
+    Server 1 serves queue 1 or 4, server 2 queue 2 or 3; one event a step: arrivals 0.08 at queues 1 and 3,
+    completions 0.12, 0.28, 0.12, 0.28 where served; what meets a full buffer is lost. Reward 1 - (total length)/36,
+    start proportional to exp(-0.9 total). `features=hat`: hat functions on nodes (0, 1, 3, 9) a queue (d = m = 1,024,
+    exact core); `features=polynomial`: 1, x_i, x_i x_j and the indicators of empty queues (d = 76), without a core set:
+    greedy on the projection of Q* loses 0.063 of the uniform-to-optimal difference.
+    """
+    require_choice("queue-network-cut", ("hat", "polynomial"), features=features)
+    states = np.array(list(itertools.product(range(_BUFFER + 1), repeat=4)))  # [X, 4]
+    nu0 = np.exp(-0.9 * states.sum(axis=1))
+    nu0 /= nu0.sum()
+    if features == "hat":
+        phi = rectilinear([[0, 1, 3, _BUFFER]] * 4, 4)
+    else:
+        phi = CompiledFeatures(
+            _polynomial, 4, 76, float(np.sqrt(19)), nonzeros=19, name="queue polynomial", state_shape=(4,),
+            state_dtype=np.float64,
+        )  # fmt: skip
+    data = (cumulate(nu0), _SERVICE, _SERVED)
+    return Problem(
+        model=CompiledModel(4, _initial, _step, data, state_shape=(4,), state_dtype=np.float64),
+        features=phi,
+        discount=discount,
+        tabular=lambda: _tabular(states, nu0),
+    )
+
+
+def _tabular(states: np.ndarray, nu0: np.ndarray) -> Tabular:
+    X, strides = len(states), (_BUFFER + 1) ** np.arange(3, -1, -1)
+    rows, columns, weights = [], [], []
+    for a, served in enumerate(_SERVED):
+        stay = np.ones(X)
+        events = [(_ARRIVAL, i, None) for i in (0, 2)] + [(_SERVICE[i], None, i) for i in served]
+        for p, arrives, leaves in events:
+            y = states.copy()
+            moves = np.ones(X, dtype=bool)
+            if leaves is not None:
+                moves = states[:, leaves] > 0
+                y[:, leaves] -= 1
+                arrives = leaves + 1 if leaves in (0, 2) else None
+            if arrives is not None:
+                y[:, arrives] = np.minimum(y[:, arrives] + 1, _BUFFER)
+            rows.append(np.flatnonzero(moves) * 4 + a)
+            columns.append(y[moves] @ strides)
+            weights.append(np.full(moves.sum(), p))
+            stay[moves] -= p
+        rows.append(np.arange(X) * 4 + a)
+        columns.append(np.arange(X))
+        weights.append(stay)
+    entries = (np.concatenate(weights), (np.concatenate(rows), np.concatenate(columns)))
+    r = np.repeat(1.0 - states.sum(axis=1, keepdims=True) / (4 * _BUFFER), 4, axis=1)
+    return Tabular(states.astype(float), r, nu0, P=sparse.csr_matrix(entries, shape=(4 * X, X)))
