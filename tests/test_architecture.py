@@ -25,7 +25,7 @@ ALLOWED = {
     "exact": POLICY,
     "hull": PROBLEM,
     "enumerated": PROBLEM | {"core"},
-    "lp": PROBLEM | {"core", "enumerated"},
+    "lp": PROBLEM | {"core", "enumerated", "hull"},
     "planners": PROBLEM | {"core", "softmax"},
     "run": POLICY | {"core", "planners", "exact"},
     "theory": POLICY | {"core", "planners", "exact", "run", "hull", "enumerated", "lp"},

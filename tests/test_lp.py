@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,8 +14,8 @@ from coreplan import lp
 from coreplan.core import CoreSet
 from coreplan.enumerated import Enumerated
 from coreplan.lp import FORMS, PAIRS, SolverError, UnboundedError, solve
-from coreplan.problem import Tabular, all_pairs, one_hot, tabular_model
-from coreplan.theory import optimal
+from coreplan.problem import Tabular, all_pairs, one_hot, table_features, tabular_model
+from coreplan.theory import occupancy, optimal
 
 
 def random_sparse(X, A, successors, seed=0, discount=0.95):
@@ -40,7 +42,7 @@ def test_values_agree_with_policy_iteration(problem, which, form):
     e = Enumerated.of(random_sparse(150, 4, 6) if problem == "sparse" else coreplan.make(problem))
     found = solve(e, which, form)
     assert found.value == pytest.approx(best_value(e), abs=1e-6)
-    assert found.gap <= 1e-7 and found.residual <= 1e-7
+    assert found.error <= 5e-7 and found.primal_value == pytest.approx(found.value, abs=5e-7)
     if which == "classic":
         flow = e.E.T @ found.mu - (1 - e.discount) * e.nu0 - e.discount * (e.P.T @ found.mu)
         assert np.abs(flow).max() < 1e-6 and found.u is None and found.theta is None
@@ -62,7 +64,9 @@ def test_an_incomplete_core_set_is_reported():
     whole = CoreSet.of(problem)
     part = CoreSet(whole.states[:5], whole.actions[:5])
     for form in FORMS:
-        with pytest.raises(UnboundedError, match=r"core set is incomplete.*Add core pairs"):
+        with pytest.raises(
+            UnboundedError, match=r"core set is incomplete: a feature lies .* outside.*Add core pairs"
+        ):
             solve(Enumerated.of(problem, part), "core", form)
 
 
@@ -81,6 +85,31 @@ def test_a_lying_solver_is_not_believed(monkeypatch):
         for form in FORMS:
             with pytest.raises(SolverError, match=r"No answer for the .* could be verified"):
                 solve(e, which, form)
+
+
+def test_points_that_are_slightly_infeasible_add_up_and_are_refused(monkeypatch):
+    """Every constraint is violated by less than 1e-7 and the two values agree, yet both are off by 1e-4 or more."""
+    e = Enumerated.of(random_sparse(2000, 10, 20, seed=1))
+    values, best = optimal(e)
+    mu, V, s = occupancy(e, best), values.V, 2e-4
+    value = (1 - e.discount) * float(e.nu0 @ V)
+
+    def forged(c, **arguments):
+        y, w = mu * (1 + s), V + value * s / (1 - e.discount)
+        return OptimizeResult(x=w, status=0, message="", ineqlin=OptimizeResult(marginals=-y))
+
+    monkeypatch.setattr(lp, "linprog", forged)
+    with pytest.raises(SolverError, match="could be verified"):
+        solve(e, "classic", "dual")
+
+
+def test_features_that_cannot_represent_are_blamed():
+    problem = dataclasses.replace(
+        coreplan.make("river-swim"), features=table_features(np.zeros((6, 2, 3)), 3, 1.0)
+    )
+    for which in ("relaxed", "core"):
+        with pytest.raises(UnboundedError, match="features cannot represent"):
+            solve(Enumerated.of(problem), which)
 
 
 def test_a_failing_setting_falls_back(monkeypatch):

@@ -16,8 +16,10 @@ from .core import CoreSet
 from .errors import InputError
 from .problem import Problem, Sparse, Tabular, checked
 from .problem.model import FloatArray, IntArray
+from .problem.tabular import check_policy
 
 LIMIT = 2_000_000  # pairs
+_BYTES = 4e9  # of a transition matrix that is not sparse
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class Enumerated:
                 sparse.csr_matrix(self.table.P) if sparse.issparse(self.table.P) else np.asarray(self.table.P)
             )
         Phi, W = self.table.factors
+        if 8 * self.Z * self.X > _BYTES:
+            raise InputError(
+                f"P has {self.Z:,} x {self.X:,} entries, {8e-9 * self.Z * self.X:.0f} GB; at most {_BYTES / 1e9:.0f} GB are "
+                "written out. Take fewer states, or use what works on samples: plan, and evaluate by rollouts."
+            )
         return np.asarray(Phi @ W)
 
     @cached_property
@@ -117,6 +124,7 @@ class Enumerated:
 
     def M(self, pi: FloatArray) -> Any:
         """(M^pi Q)(x) = sum_a pi(a|x) Q(x, a), `[X, Z]`, for pi `[X, A]`."""
+        check_policy(pi, self.X, self.A)
         return sparse.csr_matrix(
             (pi.ravel(), np.arange(self.Z), np.arange(0, self.Z + 1, self.A)), shape=(self.X, self.Z)
         )

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from .errors import InputError
 from .policy import SoftmaxPolicy
 from .problem import Tabular
 from .problem.model import FloatArray
+from .problem.tabular import check_policy
 
 _CHEAP = 2_000_000  # multiplications that one row of a trace may cost
 
@@ -20,13 +20,7 @@ _CHEAP = 2_000_000  # multiplications that one row of a trace may cost
 def value_function(table: Tabular, pi: FloatArray, discount: float) -> FloatArray:
     """V^pi, `[X]`, of a policy pi `[X, A]`: the solution of V = M^pi (r + gamma P V) (`eq:BE`)."""
     X, A = table.r.shape
-    if pi.shape != (X, A):
-        raise InputError(f"A policy over {X} states and {A} actions has shape {(X, A)}, got {pi.shape}.")
-    rows = np.abs(pi.sum(axis=1) - 1.0)
-    if not (pi >= 0).all() or rows.max() > 1e-8:
-        raise InputError(
-            f"pi(.|x={int(rows.argmax())}) is not a distribution: it sums to {pi[rows.argmax()].sum():.9g}."
-        )
+    check_policy(pi, X, A)
     r = np.einsum("xa,xa->x", pi, table.r)
     # M^pi as a sparse matrix [X, X * A].
     M = sparse.csr_matrix((pi.ravel(), np.arange(X * A), np.arange(0, X * A + 1, A)), shape=(X, X * A))

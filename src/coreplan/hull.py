@@ -20,7 +20,6 @@ def _nearest(points, y, b, tolerance):
     norms = np.empty(m)
     for j in range(m):
         norms[j] = P[j] @ P[j]
-    scale = max(np.max(norms), 1e-300)
     b[:] = 0.0
     active = np.empty(m, dtype=np.int64)
     active[0] = np.argmin(norms)
@@ -30,7 +29,10 @@ def _nearest(points, y, b, tolerance):
     for _ in range(20 * (m + d) + 100):
         products = P @ x
         new = np.argmin(products)
-        if products[new] >= x @ x - tolerance * scale:
+        square = x @ x
+        if square <= 1e-30 * norms[active[0]] or products[new] >= square - tolerance * (
+            square + np.sqrt(square * norms[new])
+        ):
             break
         known = False
         for i in range(n):
@@ -40,17 +42,27 @@ def _nearest(points, y, b, tolerance):
         active[n] = new
         n += 1
         while True:
-            # Affine minimiser: [0 1'; 1 P_S P_S'] [mu; c] = [1; 0].
+            # Affine minimiser sum c_i p_i with sum c_i = 1. In units c_i |p_i| a far point does not spoil the system:
+            # [0 1/|p|'; 1/|p| cosines] [mu; c |p|] = [1; 0], with one row scaled by the smallest |p|.
             K = np.zeros((n + 1, n + 1))
             right = np.zeros(n + 1)
-            right[0] = 1.0
+            unit = np.inf
             for i in range(n):
-                K[0, i + 1] = 1.0
-                K[i + 1, 0] = 1.0
+                unit = min(unit, norms[active[i]])
+            unit = np.sqrt(max(unit, 1e-300))
+            right[0] = unit
+            for i in range(n):
+                size = np.sqrt(max(norms[active[i]], 1e-300))
+                K[0, i + 1] = unit / size
+                K[i + 1, 0] = unit / size
                 for l in range(n):
-                    K[i + 1, l + 1] = P[active[i]] @ P[active[l]]
-                K[i + 1, i + 1] += 1e-14 * scale
+                    K[i + 1, l + 1] = (
+                        P[active[i]] @ P[active[l]] / size / np.sqrt(max(norms[active[l]], 1e-300))
+                    )
+                K[i + 1, i + 1] += 1e-14
             c = np.linalg.solve(K, right)[1:]
+            for i in range(n):
+                c[i] /= np.sqrt(max(norms[active[i]], 1e-300))
             step = 1.0
             drop = -1
             for i in range(n):

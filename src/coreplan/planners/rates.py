@@ -13,31 +13,31 @@ import math
 import numpy as np
 from scipy import sparse
 
+from ..errors import InputError
 from ..problem import Phi, Sparse
 
+_NEGLIGIBLE = 1e-12
 _DENSE = 4_000_000  # entries of the core feature matrix up to which its singular values are computed
 
 
 def constants(m: int, A: int, R: float, D: float) -> tuple[float, float]:
     """c1 and c2 of eps_opt = c1/sqrt(T) + c2/sqrt(K), at the best rates."""
-    return m * (1 + 2 * R * D) * math.sqrt(2 * _log(m)) + R * D * math.sqrt(2 * _log(A)), 4 * R * D
+    c1 = m * (1 + 2 * R * D) * math.sqrt(2 * math.log(m)) + R * D * math.sqrt(2 * math.log(A))
+    return c1, 4 * R * D
 
 
 def best_rates(m: int, A: int, R: float, D: float, T: int, K: int) -> tuple[float, float, float]:
-    """(eta, beta, alpha) for given T and K."""
-    eta = math.sqrt(2 * _log(m) / T) / (m * (1 + 2 * R * D))
-    beta = math.sqrt(2 * _log(A) / T) / (R * D)
+    """(eta, beta, alpha) for given T and K; with m = 1 or A = 1 nothing is learned there, and the rate is negligible."""
+    eta = math.sqrt(2 * math.log(m) / T) / (m * (1 + 2 * R * D)) or _NEGLIGIBLE / (m * (1 + 2 * R * D)) ** 2
+    beta = math.sqrt(2 * math.log(A) / T) / (R * D) or _NEGLIGIBLE / (R * D) ** 2
     return eta, beta, D / (R * math.sqrt(K))
 
 
 def best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
     """The K that minimises eps_opt for T (K + 1) <= budget, rounded: T : K = (c1/c2)^2."""
     c1, c2 = constants(m, A, R, D)
-    return max(1, min(round(math.sqrt(budget) * c2 / c1), budget - 1))
-
-
-def _log(n: int) -> float:
-    return math.log(max(n, 2))  # log 1 = 0 would make a rate zero, and then any will do
+    best = math.sqrt(budget) * c2 / c1 if c1 else budget
+    return max(1, min(round(best), budget - 1))
 
 
 def default_D(core_features: Phi, dimension: int, discount: float) -> float:
@@ -59,4 +59,6 @@ def default_D(core_features: Phi, dimension: int, discount: float) -> float:
     if m * dimension > _DENSE:
         return math.sqrt(dimension) / (1.0 - discount)
     values = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, compute_uv=False)
+    if not values.max() > 0:
+        raise InputError("All core features are zero: no D is right. Give features that tell pairs apart.")
     return math.sqrt(m) / ((1.0 - discount) * float(values[values > 1e-10 * values.max()].min()))

@@ -30,11 +30,37 @@ class Tabular:
     def __post_init__(self) -> None:
         if (self.P is None) == (self.factors is None):
             raise InputError("`Tabular` takes either P or factors (Phi, W) with P = Phi W, and not both.")
+        X, A = self.r.shape
+        if not np.isfinite(self.r).all() or self.r.min() < -1e-9 or self.r.max() > 1 + 1e-9:
+            x, a = divmod(int(np.argmax(~((self.r >= -1e-9) & (self.r <= 1 + 1e-9)))), A)
+            raise InputError(f"r(x={x}, a={a}) is {self.r[x, a]}; a table's rewards are in [0, 1].")
+        if self.nu0.shape != (X,) or not self.nu0.min() >= 0 or not abs(self.nu0.sum() - 1) <= 1e-8:
+            raise InputError(
+                f"nu0 must be a distribution over the {X} states; it has shape {self.nu0.shape} and sum {self.nu0.sum()}."
+            )
+        matrices = (
+            {"P": self.P} if self.factors is None else dict(zip(("Phi", "W"), self.factors, strict=True))
+        )
+        for name, matrix in matrices.items():
+            self._check_matrix(name, matrix)
         rows = self.expect(np.ones(self.n_states))
-        worst = int(np.argmax(np.abs(rows - 1.0)))
-        if abs(rows[worst] - 1.0) > 1e-8:
-            x, a = divmod(worst, self.n_actions)
-            raise InputError(f"P(.|x={x}, a={a}) sums to {rows[worst]:.9g}; every row must sum to 1.")
+        wrong = np.flatnonzero(~(np.abs(rows - 1.0) <= 1e-8))
+        if len(wrong):
+            x, a = divmod(int(wrong[0]), self.n_actions)
+            raise InputError(f"P(.|x={x}, a={a}) sums to {rows[wrong[0]]:.9g}; every row must sum to 1.")
+
+    def _check_matrix(self, name: str, matrix: Any) -> None:
+        X, A = self.r.shape
+        d = matrix.shape[0] if name == "W" else matrix.shape[1]
+        want = {"P": (X * A, X), "Phi": (X * A, d), "W": (d, X)}[name]
+        if matrix.shape != want:
+            raise InputError(f"{name} must have shape {want}, got {matrix.shape}.")
+        entries = matrix.data if sparse.issparse(matrix) else matrix
+        if not np.isfinite(entries).all():
+            raise InputError(f"{name} has entries that are not finite.")
+        if name == "P" and entries.min(initial=0.0) < 0:
+            row = int((matrix.tocsr() if sparse.issparse(matrix) else matrix).min(axis=1).argmin())
+            raise InputError(f"P(.|x={row // A}, a={row % A}) has a negative probability.")
 
     @property
     def n_states(self) -> int:
@@ -103,3 +129,15 @@ def cumulate(p: FloatArray) -> FloatArray:
     """Cumulative sums along the last axis that end in exactly 1."""
     c = np.cumsum(p, axis=-1)
     return c / c[..., -1:]
+
+
+def check_policy(pi: FloatArray, X: int, A: int) -> None:
+    """Raise unless pi is `[X, A]` with a distribution in every row; names the first bad row."""
+    if np.shape(pi) != (X, A):
+        raise InputError(f"A policy over {X} states and {A} actions has shape {(X, A)}, got {np.shape(pi)}.")
+    wrong = np.flatnonzero(~((pi >= 0).all(axis=1) & (np.abs(pi.sum(axis=1) - 1.0) <= 1e-8)))
+    if len(wrong):
+        x = int(wrong[0])
+        raise InputError(
+            f"pi(.|x={x}) is not a distribution: {pi[x][:8].tolist()} sums to {pi[x].sum():.9g}."
+        )

@@ -8,7 +8,7 @@ from .definitions import (
     linear_fit,
     q_approximation_error,
 )
-from .operators import gradients, lagrangian, occupancy, optimal, policy_values, value
+from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
 from .record import duality_gap, record
 from .theorem import Bound, Tuned, bound, queries_needed, tuned
 
@@ -30,6 +30,7 @@ __all__ = [
     "q_approximation_error",
     "queries_needed",
     "record",
+    "state_occupancy",
     "tuned",
     "value",
 ]

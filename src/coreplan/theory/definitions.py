@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.optimize import linprog, nnls
 
 from ..enumerated import Enumerated
-from ..errors import InputError
+from ..errors import InputError, require_positive
 from ..hull import convex_coefficients
 from ..problem.model import FloatArray
 from .operators import policy_values
@@ -44,6 +44,14 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
     n(t) = min |theta| s.t. |y - Phi theta| <= t is a least-distance problem (one nonnegative least squares, Lawson &
     Hanson, ch. 23); n is decreasing, and t with n(t) = D is found by bisection. The multipliers certify the answer.
     """
+    if D is not None:
+        require_positive("best_fit", D=D)
+    scale = float(abs(Phi).max())
+    if not np.isfinite(y).all() or not np.isfinite(scale):
+        raise InputError("A fit needs finite features and values.")
+    if scale > 0.0 and scale != 1.0:  # solvers drop small coefficients, so give them features of size one
+        fit = best_fit(Phi / scale, y, None if D is None else D * scale)
+        return fit._replace(theta=fit.theta / scale)
     fit = _chebyshev(Phi, y)
     if D is None or np.linalg.norm(fit.theta) <= D:
         return fit
@@ -154,8 +162,9 @@ def inherent_bellman_error(
     fitted theta may stick out of it, by at most |vartheta| + gamma R D sum_x |W_x| - D, which costs R times as much.
     For a linear MDP the value is zero without the ball and in general not with it: backing up a large theta' can
     leave the ball. With one state, unit features and two actions, theta' = D e_1 is backed up to a vector of norm
-    about gamma D sqrt(2), however large D is.
+    about gamma D sqrt(2): outside, however large D is, for every gamma above 1/sqrt(2).
     """
+    require_positive("inherent_bellman_error", D=D)
     gamma, R = e.discount, e.radius
     fit = linear_fit(e)
     high = fit.reward_error + gamma * R * D * fit.transition_error
@@ -168,14 +177,15 @@ def inherent_bellman_error(
     for start in _starts(e, starts, rng):
         theta = D * start / np.linalg.norm(start)
         choice = (e.Phi @ theta).reshape(e.X, e.A).argmax(axis=1)
+        here = -1.0
         for _ in range(6):
             pi = np.eye(e.A)[choice]
             y = e.r + gamma * (e.P @ (e.M(pi) @ (e.Phi @ theta)))
             inner = best_fit(e.Phi, y, D if ball else None)
-            if inner.low <= low + 1e-12:
-                low = max(low, inner.low)
+            low = max(low, inner.low)
+            if inner.low <= here + 1e-12:
                 break
-            low = inner.low
+            here = inner.low
             w = inner.weights
             push = e.P.T @ w  # [X]
             Q = (e.Phi @ theta).reshape(e.X, e.A)

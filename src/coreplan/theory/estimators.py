@@ -41,18 +41,25 @@ class Moments(NamedTuple):
     mean_square: float
 
 
-def point(problem: Problem, *, K: int, D: float, seed: int = 0) -> Point:
-    """The planner at a random theta, Theta and lambda; dense features, rewards in [0, 1]."""
+def point(
+    problem: Problem,
+    *,
+    K: int,
+    D: float,
+    seed: int = 0,
+    sharpness: float = 3.0,
+    lam: FloatArray | None = None,
+) -> Point:
+    """The planner at a random theta, Theta (of size `sharpness`) and lambda; dense features, rewards in [0, 1]."""
     core = CoreSet.of(problem)
     setup = Setup.of(problem, core, 2**62)
-    planner = PrimalDual(K=K, eta=1e-3, beta=0.3, alpha=0.05, D=D).resolve(setup)
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=setup.dimension)
     theta *= 0.5 * D / np.linalg.norm(theta)
-    lam = rng.dirichlet(np.ones(setup.m))
+    lam = rng.dirichlet(np.ones(setup.m)) if lam is None else lam
     planner = PrimalDual(K=K, eta=1e-3, beta=0.3, alpha=0.05, D=D, theta0=theta, lambda1=lam).resolve(setup)
     state = planner.init(rng)
-    state.Theta[:] = rng.normal(size=setup.dimension) * 3
+    state.Theta[:] = rng.normal(size=setup.dimension) * sharpness
     e = Enumerated.of(problem, core)
     pi = e.softmax(state.Theta, 0.3)
     return Point(e, planner.kernels(), state, lam, pi, dense(e.Phi).reshape(e.X, e.A, e.d))

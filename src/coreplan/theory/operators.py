@@ -12,6 +12,7 @@ from ..enumerated import Enumerated
 from ..errors import InputError
 from ..exact import optimal_values, value_function
 from ..problem.model import FloatArray
+from ..problem.tabular import check_policy
 
 
 class Values(NamedTuple):
@@ -41,6 +42,11 @@ def occupancy(e: Enumerated, pi: FloatArray) -> FloatArray:
     else:
         nu = np.linalg.solve(np.eye(e.X) - e.discount * P_pi.T, (1 - e.discount) * e.nu0)
     return (nu[:, None] * pi).ravel()
+
+
+def state_occupancy(e: Enumerated, pi: FloatArray) -> FloatArray:
+    """nu^pi `[X]`: the state marginal of mu^pi."""
+    return e.E.T @ occupancy(e, pi)
 
 
 def value(e: Enumerated, pi: FloatArray) -> float:
@@ -87,6 +93,8 @@ def gradients(e: Enumerated, lam: FloatArray, u: FloatArray, theta: FloatArray, 
 
 def conditional_entropy(e: Enumerated, pi: FloatArray, pi1: FloatArray) -> float:
     """H(pi | pi1) = sum_x nu^pi(x) D(pi(.|x) | pi1(.|x)), the exact form of log A in `lem:duality-bound`."""
+    check_policy(pi1, e.X, e.A)
+    check_policy(pi, e.X, e.A)
     if ((pi > 0) & (pi1 <= 0)).any():
         raise InputError("The relative entropy is infinite: pi plays an action that pi1 never does.")
     mu = occupancy(e, pi)

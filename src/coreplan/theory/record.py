@@ -16,7 +16,7 @@ from ..run.progress import Interrupt
 from ..run.simulator import Simulator
 from ..seeds import planner_stream
 from .definitions import best_fit, core_errors
-from .operators import compose, lagrangian, occupancy, optimal, policy_values, state_measure
+from .operators import compose, gradients, lagrangian, occupancy, optimal, policy_values, state_measure
 
 
 class Record(NamedTuple):
@@ -55,11 +55,12 @@ def _distribution(log_lam: FloatArray) -> FloatArray:
 class DualityGap(NamedTuple):
     """G_T at the comparators of `lem:duality-to-suboptimality`, and what the lemma relates it to."""
 
-    gap: float  # G_T(lambda*, mu*; theta*_{1:T}, V*_{1:T})
-    primal_regret: float  # average over t
-    dual_regret: float  # average over t
+    gap: float  # G_T(lambda*, mu*; theta*_{1:T}, V*_{1:T}), from the two ends of its definition
+    primal_regret: float  # average over t, by the proof's <lambda* - lambda_t, g_lambda> + <u*, Q_t - E V_t>
+    dual_regret: float  # average over t, by the proof's <theta_t - theta*_t, Phi' u_t - Phi' U' lambda_t>
     suboptimality: float  # average of <mu* - mu^{pi_t}, r>
     q_error: float  # average of eps_{pi_t}
+    bellman_error: float  # average of the best fit's error for r + gamma P V_t: what the proof needs of IBE
     core_error: float  # <mu*, eps_core>
     relative_entropy: float  # D(lambda*|lambda_1)
 
@@ -72,21 +73,23 @@ def duality_gap(e: Enumerated, recorded: Record) -> DualityGap:
     mu = occupancy(e, best)
     B, eps_core = core_errors(e)
     lam_star = B.T @ mu
-    primal, dual, sub, q_error = 0.0, 0.0, 0.0, 0.0
-    T = len(recorded.thetas)
+    sums = np.zeros(6)
     for theta, Theta, lam in zip(recorded.thetas, recorded.Thetas, recorded.lambdas, strict=True):
         pi = e.softmax(Theta, planner.beta)
         V = e.M(pi) @ (e.Phi @ theta)
         u = compose(state_measure(e, lam), pi)
         values = policy_values(e, pi)
         fit = best_fit(e.Phi, values.Q, planner.D)
-        here = lagrangian(e, lam, u, theta, V)
-        primal += lagrangian(e, lam_star, mu, theta, V) - here
-        dual += here - lagrangian(e, lam, u, fit.theta, values.V)
-        sub += float(mu @ e.r - (1 - e.discount) * (e.nu0 @ values.V))
-        q_error += fit.error
+        g = gradients(e, lam, u, theta, V)
+        sums += np.array([
+            lagrangian(e, lam_star, mu, theta, V) - lagrangian(e, lam, u, fit.theta, values.V),
+            (lam_star - lam) @ g.lam + mu @ g.u,
+            (theta - fit.theta) @ g.theta,
+            mu @ e.r - (1 - e.discount) * (e.nu0 @ values.V),
+            fit.error,
+            best_fit(e.Phi, e.r + e.discount * (e.P @ V), planner.D).error,
+        ])  # fmt: skip
     support = lam_star > 0
     entropy = float(np.sum(lam_star[support] * np.log(lam_star[support] / recorded.lambdas[0][support])))
-    return DualityGap(
-        (primal + dual) / T, primal / T, dual / T, sub / T, q_error / T, float(mu @ eps_core), entropy
-    )
+    gap, primal, dual, sub, q_error, bellman_error = (sums / len(recorded.thetas)).tolist()
+    return DualityGap(gap, primal, dual, sub, q_error, bellman_error, float(mu @ eps_core), entropy)

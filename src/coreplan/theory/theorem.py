@@ -33,7 +33,8 @@ class Bound:
 
     @property
     def eps_approx(self) -> float:
-        """The approximation error: zero for a linear MDP with an exact core set and D large enough."""
+        """The approximation error. For a linear MDP with an exact core set and D large enough to hold every Q^pi it
+        is zero if IBE is taken without the ball, which is all that the proof then needs (docs/deviations.md)."""
         return self.q_error + self.bellman_error + self.core_error
 
     @property
@@ -54,9 +55,12 @@ def bound(
     """
     require_count("bound", T=T, K=K, m=m, A=A)
     require_positive("bound", eta=eta, beta=beta, alpha=alpha, R=R, D=D)
-    for name, error in (("q_error", q_error), ("bellman_error", bellman_error), ("core_error", core_error)):
-        if not 0 <= error < math.inf:
-            raise InputError(f"`bound({name}=...)` must be a finite number of at least 0, got {error!r}.")
+    errors = {"q_error": q_error, "bellman_error": bellman_error, "core_error": core_error}
+    entropies = {"relative_entropy": relative_entropy, "policy_entropy": policy_entropy}
+    for name, number in (errors | entropies).items():
+        if number is not None and not 0 <= number < math.inf:
+            raise InputError(f"`bound({name}=...)` must be a finite number of at least 0, got {number!r}.")
+    _check_scale("bound", m, R, D)
     kl = math.log(m) if relative_entropy is None else relative_entropy
     entropy = math.log(A) if policy_entropy is None else policy_entropy
     return Bound(
@@ -111,15 +115,27 @@ def tuned(
     require_positive("tuned", R=R, D=D, epsilon=epsilon)
     if split not in ("best", "paper"):
         raise InputError(f"`tuned(split=...)` must be best or paper, got {split!r}.")
+    _check_scale("tuned", m, R, D)
     c1, c2 = constants(m, A, R, D)
-    ratio = (c1 / c2) ** 2 if split == "best" else m**2 * math.log(m * A) if m * A > 1 else 1.0  # T : K
+    ratio = (c1 / c2) ** 2 if split == "best" else m**2 * math.log(m * A)  # T : K
     if epsilon is not None:
-        # c1/sqrt(T) + c2 sqrt(ratio)/sqrt(T) = epsilon
-        T = math.ceil(((c1 + c2 * math.sqrt(ratio)) / epsilon) ** 2)
-        K = max(1, math.ceil(T / ratio))
+        if ratio == 0.0:  # nothing to learn but theta: one iteration
+            T, K = 1, math.ceil((c2 / epsilon) ** 2)
+        else:  # c1/sqrt(T) + c2 sqrt(ratio)/sqrt(T) = epsilon
+            wanted = (c1 + c2 * math.sqrt(ratio)) / epsilon
+            if wanted > 1e9:
+                raise InputError(
+                    f"An epsilon of {epsilon:g} needs more than 10^18 iterations; nobody can run them. Ask for less."
+                )
+            T = math.ceil(wanted**2)
+            K = max(1, math.ceil(T / ratio))
     else:
         assert budget is not None
-        K = best_K(m, A, R, D, budget) if split == "best" else max(1, round(math.sqrt(budget / ratio)))
+        K = (
+            best_K(m, A, R, D, budget)
+            if split == "best"
+            else max(1, min(round(math.sqrt(budget / max(ratio, 1e-9))), budget - 1))
+        )
         T = budget // (K + 1)
         if T < 1:
             raise InputError(f"A budget of {budget} queries is below K + 1 = {K + 1}, one iteration.")
@@ -129,6 +145,13 @@ def tuned(
     )
 
 
+def _check_scale(owner: str, m: int, R: float, D: float) -> None:
+    if not m * max(R, 1.0) * max(D, 1.0) < 1e60 or not min(R, D) > 1e-60:
+        raise InputError(
+            f"`{owner}` cannot work with m = {m}, R = {R:g}, D = {D:g}: the products leave all floats."
+        )
+
+
 def queries_needed(epsilon: float, *, m: int, A: int, R: float, D: float, split: str = "best") -> int:
-    """Queries after which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4)."""
+    """Queries after which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4) for R D >= 1."""
     return tuned(epsilon=epsilon, m=m, A=A, R=R, D=D, split=split).queries
