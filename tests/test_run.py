@@ -473,7 +473,7 @@ def test_bad_arguments(arguments, words):
 
 
 def test_a_problem_without_a_core_set():
-    problem = dataclasses.replace(coreplan.make("river-swim"), core_pairs=None)
+    problem = dataclasses.replace(coreplan.make("random-linear"), core_pairs=None)
     with pytest.raises(coreplan.InputError, match="brings no core set"):
         plan(problem, planner=planner(), budget=800)
 
