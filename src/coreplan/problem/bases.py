@@ -15,7 +15,7 @@ from numba import njit
 
 from ..errors import InputError, require_count, require_positive
 from .features import CompiledFeatures
-from .maps import check_grid, interpolation_core
+from .maps import check_grid, interpolation_core, locate_cell
 from .model import FloatArray, IntArray, States
 
 
@@ -86,13 +86,7 @@ def _kuhn(data, states, out):
     fraction, order, cell = np.empty(D), np.empty(D, dtype=np.int64), np.empty(D, dtype=np.int64)
     for n in range(states.shape[0]):
         for i in range(D):
-            z = (states[n, i] - low[i]) / step[i]
-            if z < 0.0:
-                z = 0.0
-            elif z > shape[i] - 1.0:
-                z = shape[i] - 1.0
-            cell[i] = min(int(z), shape[i] - 2) if z == z else 0
-            fraction[i] = z - cell[i]
+            cell[i], fraction[i] = locate_cell(states[n, i], low[i], step[i], shape[i])
             # Insertion sort by falling fraction: the walk from the low to the high corner of the cell.
             j = i
             while j > 0 and fraction[order[j - 1]] < fraction[i]:

@@ -83,6 +83,18 @@ def all_pairs(n_states: int, n_actions: int) -> tuple[IntArray, IntArray]:
     return states, actions
 
 
+@njit(cache=True, nogil=True, inline="always")
+def locate_cell(x, low, step, nodes):
+    """The cell of x on a regular axis, clipped to it, and the fraction in [0, 1] within; NaN goes on into the fraction."""
+    z = (x - low) / step
+    if z < 0.0:
+        z = 0.0
+    elif z > nodes - 1.0:
+        z = nodes - 1.0
+    cell = min(int(z), nodes - 2) if z == z else 0
+    return cell, z - cell
+
+
 @njit(cache=True, nogil=True)
 def _interpolate(data, states, out):
     low, step, shape = data  # [D] each
@@ -93,13 +105,7 @@ def _interpolate(data, states, out):
             index[n, 0, c] = 0
             weight[n, 0, c] = 1.0
         for i in range(D):
-            z = (states[n, i] - low[i]) / step[i]
-            if z < 0.0:
-                z = 0.0
-            elif z > shape[i] - 1.0:
-                z = shape[i] - 1.0
-            cell = min(int(z), shape[i] - 2) if z == z else 0  # NaN goes on into the weights
-            z -= cell
+            cell, z = locate_cell(states[n, i], low[i], step[i], shape[i])
             for c in range(corners):
                 up = (c >> i) & 1
                 index[n, 0, c] = index[n, 0, c] * shape[i] + cell + up
