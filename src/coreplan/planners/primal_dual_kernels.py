@@ -239,11 +239,10 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
         a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         S += s  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
-        norm2 += _move(
-            v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -alpha * (1.0 - gamma) / s, S
-        )
-        norm2 += _move(v, late, next_phi.index[i, a], next_phi.weight[i, a], -alpha * gamma / s, S)
-        norm2 += _move(v, late, core.index[j], core.weight[j], alpha / s, S)
+        by = alpha / s
+        norm2 += _move(v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -by * (1.0 - gamma), S)
+        norm2 += _move(v, late, next_phi.index[i, a], next_phi.weight[i, a], -by * gamma, S)
+        norm2 += _move(v, late, core.index[j], core.weight[j], by, S)
         if s * s * norm2 > D * D:
             s = D / math.sqrt(norm2)
         if s < 1e-2:  # fold the scale in before it costs digits

@@ -189,14 +189,15 @@ def _fault_dense(phi, dimension, radius):
 def _fault_sparse(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     index, weight = phi
+    size = np.uint64(dimension)
     for n in range(weight.shape[0]):
         for a in range(weight.shape[1]):
             norm2 = 0.0
-            inside = True
+            outside = 0
             for i in range(weight.shape[2]):
                 norm2 += weight[n, a, i] * weight[n, a, i]
-                inside &= 0 <= index[n, a, i] < dimension
-            if not (inside and norm2 <= limit):
+                outside += np.uint64(index[n, a, i]) >= size  # a negative index becomes a huge one
+            if outside > 0 or not norm2 <= limit:
                 return n * weight.shape[1] + a
     return -1
 
