@@ -196,7 +196,8 @@ def _fault_sparse(phi, dimension, radius):
             outside = 0
             for i in range(weight.shape[2]):
                 norm2 += weight[n, a, i] * weight[n, a, i]
-                outside += np.uint64(index[n, a, i]) >= size  # a negative index becomes a huge one
+                if np.uint64(index[n, a, i]) >= size:  # a negative index becomes a huge one
+                    outside += 1
             if outside > 0 or not norm2 <= limit:
                 return n * weight.shape[1] + a
     return -1
