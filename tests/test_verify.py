@@ -55,8 +55,8 @@ KERNEL_FAULTS = {
     "theta does not step": ("gradient_descent", "theta[l] -= alpha * g", "theta[l] -= 0.0 * g"),
     "a planner that goes astray": (
         "duality_bound",
-        "core.weight[j], alpha / s",
-        "core.weight[j], -alpha / s",
+        "core.weight[j], by, S",
+        "core.weight[j], -by, S",
     ),
     "missing factor m": ("estimators", "hyper.eta * (m * td)", "hyper.eta * td"),
     "discount dropped from the value term": ("estimators", "hyper.gamma * V", "V"),
