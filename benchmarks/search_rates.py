@@ -3,8 +3,9 @@
     python benchmarks/search_rates.py river-linear --budget 10000000 --trials 60
 
 Random search, log-uniform around Theorem-shaped centres, then a local refinement around the best; the
-score is the largest gap of the last policy over seeds 100, 101, 102. The winners stand in
-`coreplan/planners/documented.py` and are reported on seeds 0..4, which the search never sees.
+score is the largest gap of the last policy over seeds 100, 101, 102. What stands in
+`coreplan/planners/documented.py` is one early trial that did well on both random-linear and river-linear, rounded by
+hand; it is not the best score of either search. It is reported on seeds 0..4, which the search never sees.
 """
 
 from __future__ import annotations
