@@ -18,7 +18,7 @@ from .problem import (
     make,
 )
 from .run import Plan, plan
-from .run.status import Status
+from .status import Status
 
 __all__ = [
     "CompiledFeatures",

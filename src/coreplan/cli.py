@@ -25,7 +25,7 @@ from .problem.locate import locate
 from .problem.zoo import parse_value
 from .run import Plan
 from .run import plan as run_plan
-from .run.status import Status
+from .status import Status
 from .theory.advice import advise
 from .theory.verify import verify as verify_claims
 

@@ -15,13 +15,14 @@ import numpy as np
 from ..core import CoreSet
 from ..problem import Phi, Problem
 from ..problem.model import FloatArray, IntArray, States
+from ..status import Status
 
 
 @dataclass(frozen=True)
 class Setup:
     """All that a planner may know before its first query."""
 
-    core_features: Phi  # Phi~, [m, d] or Sparse [m, k]
+    core_features: Phi | None  # Phi~, [m, d] or Sparse [m, k]; None for a planner that is given no core set
     m: int
     dimension: int  # d
     n_actions: int  # A
@@ -30,13 +31,11 @@ class Setup:
     budget: int  # queries allowed
 
     @classmethod
-    def of(cls, problem: Problem, core: CoreSet, budget: int) -> Setup:
-        """The setup of a problem with a core set."""
+    def of(cls, problem: Problem, core: CoreSet | None, budget: int) -> Setup:
+        """The setup of a problem, with a core set or without."""
         f = problem.features
-        phi = core.features(f)
-        return cls(
-            phi, len(core), f.dimension, problem.n_actions, float(f.radius), problem.discount, int(budget)
-        )
+        phi, m = (None, 0) if core is None else (core.features(f), len(core))
+        return cls(phi, m, f.dimension, problem.n_actions, float(f.radius), problem.discount, int(budget))
 
 
 class Ask(NamedTuple):
@@ -54,8 +53,9 @@ class Answers(NamedTuple):
     ask: Ask
     rewards: FloatArray  # [n], mapped to [0, 1]
     next_states: States  # [n, ...]
-    next_features: Phi  # [n, A, d] or Sparse [n, A, k]
+    next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None where no pair was asked for
     initial_features: Phi | None  # [n_initial, A, ...]; None where no initial state was asked for
+    initial_states: States | None = None  # [n_initial, ...], opaque
 
 
 class ReadOut(NamedTuple):
@@ -63,6 +63,13 @@ class ReadOut(NamedTuple):
 
     theta: FloatArray  # [d]
     scale: float
+
+
+class Verdict(NamedTuple):
+    """What a planner thinks of its own result: a status, the reason in a sentence, and the cure."""
+
+    status: Status
+    reason: str
 
 
 class Kernels(NamedTuple):
@@ -84,9 +91,14 @@ class Kernels(NamedTuple):
 
 
 class Planner(Protocol):
-    """A planner; its state is a NamedTuple of arrays, which is what a checkpoint stores."""
+    """A planner; its state is a NamedTuple of arrays, which is what a checkpoint stores.
+
+    Subclass it to inherit the answers of a planner that needs a core set, has no doubts and no compiled form.
+    """
 
     name: ClassVar[str]
+    needs_core: ClassVar[bool] = True
+    growing: ClassVar[frozenset[str]] = frozenset()  # fields of the state whose shape and dtype the run decides
 
     def resolve(self, setup: Setup) -> Planner:
         """The planner with every hyperparameter filled in, which remembers the setup; or an InputError."""
@@ -94,8 +106,8 @@ class Planner(Protocol):
     def init(self, rng: np.random.Generator) -> Any:
         """The state before the first query."""
 
-    def size(self, state: Any) -> int:
-        """How many queries the next ask makes; 0 when the planner is done."""
+    def size(self, state: Any) -> int | None:
+        """How many queries the next ask makes (0 if it only draws initial states); None when the planner is done."""
 
     def ask(self, state: Any, rng: np.random.Generator) -> Ask:
         """What to simulate next. Does not change the state."""
@@ -106,6 +118,17 @@ class Planner(Protocol):
     def policy(self, state: Any) -> ReadOut:
         """Read the policy out."""
 
+    def verdict(self, state: Any) -> Verdict | None:
+        """What the planner thinks of its result, from what it has seen alone; None where it has no doubts."""
+        return None
+
+    def core(self, state: Any) -> CoreSet | None:
+        """The pairs that the planner chose to query, for a planner that finds its own; else None."""
+        return None
+
+    def check(self, state: Any) -> None:
+        """Raise a ValueError if the growing fields of a state that was read from a file do not fit together."""
+
     def diagnostics(self, state: Any) -> Mapping[str, float]:
         """Numbers for one row of the trace; may reset what is averaged between rows."""
 
@@ -114,3 +137,4 @@ class Planner(Protocol):
 
     def kernels(self) -> Kernels | None:
         """The compiled form, where there is one."""
+        return None

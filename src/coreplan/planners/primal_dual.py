@@ -13,7 +13,7 @@ from ..errors import InputError, require_count, require_positive
 from ..problem.features import digest
 from ..problem.model import FloatArray
 from . import primal_dual_kernels as kernels
-from .base import Answers, Ask, Kernels, ReadOut, Setup
+from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup
 from .primal_dual_kernels import Hyper, Scratch, State
 from .rates import best_K, best_rates, default_D
 
@@ -21,7 +21,7 @@ OUTPUTS = ("random", "last", "greedy")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PrimalDual:
+class PrimalDual(Planner):
     """Global planning by stochastic primal-dual optimisation: Algorithm 1, with no option that changes it.
 
     Each of the T = floor(budget / (K + 1)) outer iterations makes K + 1 queries: K steps of projected
@@ -73,6 +73,7 @@ class PrimalDual:
 
     def resolve(self, setup: Setup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
+        assert setup.core_features is not None, "plan() sees to it"
         D = self.D or default_D(setup.core_features, setup.dimension, setup.discount)
         K = self.K or best_K(m, A, R, D, setup.budget)
         T = setup.budget // (K + 1)

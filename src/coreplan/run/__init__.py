@@ -20,11 +20,11 @@ from ..problem import Problem, Tabular, fingerprint
 from ..problem.features import digest
 from ..problem.zoo import ZOO
 from ..seeds import check_seed, planner_stream
+from ..status import Status
 from .folder import RunFolder
 from .loop import Loop, make_loop
 from .progress import Interrupt, Progress, make_progress
 from .simulator import BLOCK, Simulator
-from .status import Status
 from .trace import Trace, next_point
 
 
@@ -40,6 +40,8 @@ class Plan:
     seconds: float  # planning time, without compilation and without evaluating the trace's values
     warmup_seconds: float
     planner: Planner  # with every hyperparameter filled in
+    reason: str = ""  # why the planner doubts its result, and the cure; empty where it does not
+    core: CoreSet | None = None  # the core set that was given, or the pairs that the planner chose
 
 
 def plan(
@@ -59,7 +61,7 @@ def plan(
 
     Parameters
     ----------
-    core: the core set; by default the one that the problem brings.
+    core: the core set; by default the one that the problem brings. A planner that finds its own needs none.
     planner: for example `PrimalDual(K=5, eta=..., beta=..., alpha=..., D=...)`.
     seed: same seed, same bits, however often the run is stopped and resumed.
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; one run a folder.
@@ -84,7 +86,8 @@ def plan(
     require_positive("plan", checkpoint_seconds=checkpoint_seconds)
     begin = time.perf_counter()
     budget, block, seed = int(budget), int(block), check_seed(seed)
-    core = CoreSet.of(problem) if core is None else core
+    if core is None and planner.needs_core:
+        core = CoreSet.of(problem)
     setup = Setup.of(problem, core, budget)
     with FolderLock(Path(out)) if out is not None else nullcontext():
         folder = RunFolder(Path(out)) if out is not None else None
@@ -100,12 +103,12 @@ def plan(
         )
 
 
-def _config(problem: Problem, core: CoreSet, planner: Planner, seed: int, block: int) -> dict[str, Any]:
+def _config(problem: Problem, core: CoreSet | None, planner: Planner, seed: int, block: int) -> dict[str, Any]:
     """What must agree for a checkpoint to be resumed, as JSON types."""
     return {
         "problem": problem.name,
         "features": fingerprint(problem.features),
-        "core": digest(core.states, core.actions),
+        "core": None if core is None else digest(core.states, core.actions),
         "discount": problem.discount,
         "reward_range": list(problem.reward_range),
         "planner": planner.name,
@@ -119,10 +122,10 @@ class _Run:
     """One run, from its first ask to its files."""
 
     def __init__(
-        self, problem: Problem, core: CoreSet, planner: Planner, setup: Setup, seed: int, block: int,
+        self, problem: Problem, core: CoreSet | None, planner: Planner, setup: Setup, seed: int, block: int,
         folder: RunFolder | None, checkpoint_seconds: float, begin: float,
     ) -> None:  # fmt: skip
-        self.problem, self.planner, self.budget = problem, planner, setup.budget
+        self.problem, self.core, self.planner, self.budget = problem, core, planner, setup.budget
         self.folder, self.checkpoint_seconds, self.begin = folder, checkpoint_seconds, begin
         self.rng = planner_stream(seed)
         self.simulator = Simulator(problem, core, seed, block)
@@ -135,7 +138,7 @@ class _Run:
     def go(self, progress: Any) -> Plan:
         if self.folder and self.folder.used:
             self.loop.state, self.trace, self.seconds = self.folder.load_checkpoint(
-                self.loop.state, self.rng, self.simulator
+                self.planner, self.loop.state, self.rng, self.simulator
             )
             if self.simulator.queries > self.budget:
                 raise InputError(
@@ -164,7 +167,7 @@ class _Run:
 
     def _left(self) -> bool:
         size = self.planner.size(self.loop.state)
-        return 0 < size <= self.budget - self.simulator.queries
+        return size is not None and size <= self.budget - self.simulator.queries
 
     def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
         if not len(self.trace):
@@ -221,11 +224,18 @@ class _Run:
 
     def _finish(self, status: Status, warmup: float) -> Plan:
         policy = self._policy()
+        verdict = self.planner.verdict(self.loop.state)
+        reason = verdict.reason if verdict else ""
+        if verdict and status is Status.FINISHED:
+            status = verdict.status
+        core = self.core or self.planner.core(self.loop.state)
         if self.folder:
             self._checkpoint()
-            self.folder.write_results(policy, self.trace, self._record(status.value, warmup))
+            if core is not self.core and core is not None:
+                core.save(self.folder.path / CORE_FILE)
+            self.folder.write_results(policy, self.trace, self._record(status.value, warmup) | {"reason": reason})
         return Plan(
             policy=policy, queries=self.simulator.queries, status=status, trace=self.trace,
             initial_draws=self.simulator.initial_draws, seconds=self.seconds, warmup_seconds=warmup,
-            planner=self.planner,
+            planner=self.planner, reason=reason, core=core,
         )  # fmt: skip

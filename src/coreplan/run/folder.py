@@ -63,7 +63,7 @@ class RunFolder:
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": trace.rows}, meta)
 
     def load_checkpoint(
-        self, state: Any, rng: np.random.Generator, simulator: Simulator
+        self, planner: Planner, state: Any, rng: np.random.Generator, simulator: Simulator
     ) -> tuple[Any, Trace, float]:
         """The state, trace and seconds of the checkpoint; puts both streams and the counters back."""
         path = self.path / CHECKPOINT_FILE
@@ -73,8 +73,9 @@ class RunFolder:
             rows = arrays.pop("trace")
             saved = type(state)(**{name.removeprefix("state."): a for name, a in arrays.items()})
             for name, old, new in zip(state._fields, state, saved, strict=True):
-                if old.dtype != new.dtype or old.shape != new.shape:
+                if name not in planner.growing and (old.dtype != new.dtype or old.shape != new.shape):
                     raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
+            planner.check(saved)
             restore(rng, meta["planner_stream"])
             simulator.return_to(meta["simulator"])
             return saved, Trace.of(meta["trace_columns"], rows), float(meta["seconds"])

@@ -57,7 +57,7 @@ class PythonLoop:
         core, features = self.simulator.core, self.simulator.problem.features
         state, rng = type(self.state)(*(a.copy() for a in self.state)), planner_stream(0)
         ask = self.planner.ask(state, rng)
-        if ask.core_index is None:
+        if ask.core_index is None or core is None:
             return
         n = len(ask.core_index)
         initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
@@ -81,7 +81,7 @@ class PythonLoop:
                 raise
             self.state = self.planner.tell(self.state, answers, self.rng)
             queries, size = self.simulator.queries, self.planner.size(self.state)
-            if queries >= until or size == 0 or queries + size > budget:
+            if queries >= until or size is None or queries + size > budget:
                 return
             if interrupt.asked or time.perf_counter() - begin > _PATIENCE:
                 return
@@ -168,6 +168,7 @@ class CompiledLoop:
         self.planner, self.kernels, self.simulator, self.rng = planner, kernels, simulator, rng
         self.state = planner.init(rng)
         n, n_initial = kernels.n_queries, kernels.n_initial
+        assert simulator.core is not None
         core_states = as_states(simulator.core.states, model.state_shape, model.state_dtype, "The model")
         self.buffers = Buffers(
             np.empty(kernels.ask_draws), np.empty(kernels.tell_draws), np.empty(n, dtype=np.int64),
@@ -272,7 +273,7 @@ def _raised(error: Exception) -> SimulatorError:
 
 def make_loop(planner: Planner, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> Loop:
     """The compiled loop where everything has kernels and an ask fits into a block; else the Python one."""
-    kernels = planner.kernels()
+    kernels = planner.kernels() if simulator.core is not None else None
     if kernels is not None and simulator.problem.compiled and kernels.n_queries <= simulator.block:
         return CompiledLoop(planner, kernels, setup, simulator, rng)
     return PythonLoop(planner, simulator, rng)

@@ -15,6 +15,7 @@ from ..core import CoreSet
 from ..planners import Answers, Ask
 from ..problem import Problem, checked
 from ..problem.guard import Guard
+from ..problem.model import FloatArray, IntArray, States
 from ..seeds import restore, simulator_stream, state_of
 
 BLOCK = 65_536
@@ -23,9 +24,9 @@ BLOCK = 65_536
 class Simulator:
     """Answers what planners ask; counts `queries` and `initial_draws`, and nothing else counts them."""
 
-    def __init__(self, problem: Problem, core: CoreSet, seed: int, block: int = BLOCK) -> None:
+    def __init__(self, problem: Problem, core: CoreSet | None, seed: int, block: int = BLOCK) -> None:
         self.problem, self.core, self.seed, self.block = problem, core, seed, block
-        self.guard = Guard(problem, like=core.states)
+        self.guard = Guard(problem, like=None if core is None else core.states)
         self.queries = 0
         self.initial_draws = 0
         self.block_number = 0
@@ -69,17 +70,27 @@ class Simulator:
 
     def answer(self, ask: Ask) -> Answers:
         """Simulate one ask, check all that comes back, count it."""
-        if ask.core_index is not None:
-            states, actions = self.core.states[ask.core_index], self.core.actions[ask.core_index]
-        else:
-            assert ask.states is not None and ask.actions is not None
-            states, actions = ask.states, ask.actions
+        states, actions = self._pairs(ask)
         features = self.problem.features
         self.open_block(len(actions))
-        initial_phi = None
+        initial_states = initial_phi = None
         if ask.n_initial:
-            initial_phi = checked(features, self.guard.initial(self.stream, ask.n_initial))
+            initial_states = self.guard.initial(self.stream, ask.n_initial)
+            initial_phi = checked(features, initial_states)
         self.served(0, ask.n_initial)
+        if len(actions) == 0:  # only initial states were asked for
+            return Answers(ask, np.empty(0), states, None, initial_phi, initial_states)
+        rewards, next_states = self._step(states, actions)
+        return Answers(ask, rewards, next_states, checked(features, next_states), initial_phi, initial_states)
+
+    def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
+        if ask.core_index is not None:
+            assert self.core is not None
+            return self.core.states[ask.core_index], self.core.actions[ask.core_index]
+        assert ask.states is not None and ask.actions is not None
+        return ask.states, ask.actions
+
+    def _step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         parts = []
         for start in range(0, len(actions), self.block):
             if start:
@@ -87,5 +98,7 @@ class Simulator:
             piece = slice(start, start + self.block)
             parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
             self.served(len(parts[-1][0]), 0)
-        rewards, next_states = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return Answers(ask, rewards, next_states, checked(features, next_states), initial_phi)
+        if len(parts) == 1:
+            return parts[0]
+        rewards, next_states = zip(*parts, strict=True)
+        return np.concatenate(rewards), np.concatenate(next_states)

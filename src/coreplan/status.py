@@ -10,6 +10,7 @@ class Status(Enum):
 
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
+    DOUBTFUL = "doubtful"
 
     @property
     def sentence(self) -> str:
@@ -17,6 +18,7 @@ class Status(Enum):
 
 
 _SENTENCES = {
-    Status.FINISHED: "Finished: the whole budget was used.",
+    Status.FINISHED: "Finished: the planner used what it was given and has no doubts of its own.",
     Status.INTERRUPTED: "Interrupted: the policy is the one reached so far. A run with a folder can be resumed.",
+    Status.DOUBTFUL: "Finished, but probably not with a good policy.",
 }

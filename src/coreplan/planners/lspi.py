@@ -1,0 +1,166 @@
+"""Least-squares policy iteration on stored samples, sparse: what `Grow` solves with.
+
+Samples are pairs: rows phi(x_i, a_i) `[N, K]`, rewards `[N]`, features of the next state under every action
+`[N, A, K]` and weights w `[N]`. Every row carries the constant as its last coordinate, d: values have a level that
+features without an intercept cannot speak of, and it is the one coordinate that is not penalised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.linalg import LinAlgError, inv, lstsq, solve
+
+from ..problem import Phi, Sparse
+from ..problem.model import FloatArray, IntArray
+from ..softmax import score
+
+SETTLED = 0.002  # policy iteration stops when less than this share of next actions changes
+MOST = 20  # iterations
+
+
+class Samples(NamedTuple):
+    """Stored pairs; `phi` and `next_phi` with the constant appended."""
+
+    phi: Sparse  # [N, K]
+    rewards: FloatArray  # [N]
+    next_phi: Sparse  # [N, A, K]
+    w: FloatArray  # [N]
+
+
+def with_constant(phi: Phi, dimension: int) -> Sparse:
+    """Any batch of features as Sparse rows with one more entry: the constant, at coordinate `dimension`."""
+    if isinstance(phi, Sparse):
+        index, weight = phi
+    else:
+        index, weight = np.broadcast_to(np.arange(dimension), phi.shape), phi
+    shape = (*weight.shape[:-1], 1)
+    return Sparse(
+        np.concatenate([index, np.full(shape, dimension)], axis=-1).astype(np.int32),  # d x d systems: d is small
+        np.concatenate([weight, np.ones(shape)], axis=-1),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _gram(phi, w, G):
+    """G += sum_i w_i phi_i phi_i'."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        for i in range(index.shape[1]):
+            for j in range(index.shape[1]):
+                G[index[n, i], index[n, j]] += w[n] * weight[n, i] * weight[n, j]
+
+
+@njit(cache=True, nogil=True)
+def _cross(phi, next_phi, w, old, new, C):
+    """C = sum_i w_i phi_i phi(y_i, choice_i)' brought from the choices `old` (-1: none yet) to `new`."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        if old[n] == new[n]:
+            continue
+        for i in range(index.shape[1]):
+            row, value = index[n, i], w[n] * weight[n, i]
+            for j in range(index.shape[1]):
+                C[row, next_phi.index[n, new[n], j]] += value * next_phi.weight[n, new[n], j]
+                if old[n] >= 0:
+                    C[row, next_phi.index[n, old[n], j]] -= value * next_phi.weight[n, old[n], j]
+
+
+@njit(cache=True, nogil=True)
+def _moment(phi, w, y, b):
+    """b += sum_i w_i phi_i y_i."""
+    for n in range(phi.index.shape[0]):
+        for i in range(phi.index.shape[1]):
+            b[phi.index[n, i]] += w[n] * y[n] * phi.weight[n, i]
+
+
+@njit(cache=True, nogil=True)
+def greedy(phi, theta, choice):
+    """argmax_a phi(x_n, a) . theta into `choice [n]`, ties to the lowest index."""
+    for n in range(choice.shape[0]):
+        best, top = 0, -np.inf
+        for a in range(phi.weight.shape[1]):
+            s = score(phi, n, a, theta)
+            if s > top:
+                best, top = a, s
+        choice[n] = best
+
+
+@njit(cache=True, nogil=True)
+def quadratic(index, weight, S):
+    """phi' S phi of one sparse row."""
+    total = 0.0
+    for i in range(index.shape[0]):
+        part = 0.0
+        for j in range(index.shape[0]):
+            part += S[index[i], index[j]] * weight[j]
+        total += weight[i] * part
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _quadratics(phi, S, out):
+    for n in range(out.shape[0]):
+        out[n] = quadratic(phi.index[n], phi.weight[n], S)
+
+
+class Equations:
+    """The normal equations of one set of samples, shared by every reward and horizon.
+
+    `ridge` is relative and between two extremes: coordinate i is penalised by ridge sqrt(G_ii g), g the mean of G's
+    diagonal. A penalty of g alike for all flattens what is rarely visited, one of G_ii alone leaves it to noise.
+    """
+
+    def __init__(self, samples: Samples, dimension: int, ridge: float) -> None:
+        self.samples, self.size = samples, dimension + 1
+        self.w = samples.w / samples.w.sum()
+        self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
+        _gram(samples.phi, self.w, self.G)
+        diagonal = np.diag(self.G)[:dimension]
+        self.g = float(diagonal.mean()) or 1.0
+        self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
+        self._choice = np.full(len(samples.w), -1)
+        self._C = np.zeros((self.size, self.size))
+
+    def inverse(self, floor: float) -> FloatArray:
+        """(n G + floor g I)^-1: phi' S phi is how little the samples say about phi, about 1 / (times it was seen)."""
+        return inv(len(self.w) * self.G + floor * self.g * np.eye(self.size), check_finite=False)
+
+    def uncertainty(self) -> FloatArray:
+        """sqrt(phi' S phi) of every sample, scaled to at most 1: a reward for going where little is known."""
+        out = np.empty(len(self.w))
+        _quadratics(self.samples.phi, self.inverse(0.01), out)
+        out = np.sqrt(np.maximum(out, 0.0))
+        return out / out.max()
+
+    def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
+        """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
+        s = self.samples
+        b = np.zeros(self.size)
+        _moment(s.phi, self.w, rewards, b)
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(s.next_phi, start, choice)
+        for _ in range(MOST):
+            theta = self._evaluate(choice, b, discount)
+            new = np.empty_like(choice)
+            greedy(s.next_phi, theta, new)
+            changed = float(self.w[new != choice].sum())
+            choice = new
+            if changed < SETTLED:
+                break
+        return theta
+
+    def _evaluate(self, choice: IntArray, b: FloatArray, discount: float) -> FloatArray:
+        """LSTD-Q: (G - discount C_pi + penalty) theta = b for the policy that takes `choice` at the next states."""
+        s = self.samples
+        _cross(s.phi, s.next_phi, self.w, self._choice, choice, self._C)  # only what changed since the last solve
+        self._choice = choice
+        matrix = self.G - discount * self._C
+        matrix[np.diag_indices(self.size)] += self.penalty
+        try:
+            theta = solve(matrix, b, check_finite=False)
+        except LinAlgError:  # exactly singular: features that were never seen
+            theta = lstsq(matrix, b)[0]
+        return theta
