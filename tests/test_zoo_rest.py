@@ -560,11 +560,14 @@ SPECS = [
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), sticky=st.booleans())
 def test_declarations_hold_everywhere(spec, seed, sticky):
-    """Walks under random or stubborn actions: states finite, rewards in their range, features within the radius."""
+    """Walks under random or stubborn actions, from the start and from core states, which lie at the edges: states finite,
+    rewards in their range, features within the radius."""
     problem = coreplan.make(spec)
     rng = np.random.default_rng(seed)
     guard = Guard(problem)  # raises on states that are not finite and rewards out of range
     states = guard.initial(rng, 20)
+    if problem.core_pairs is not None:
+        states[:10] = rng.choice(problem.core_pairs[0], 10)
     actions = rng.integers(0, problem.n_actions, 20)
     for _ in range(60):
         if not sticky:
