@@ -43,6 +43,8 @@ def place(state, action, masks, sizes, columns, board):
     """
     rows = board.shape[0]
     piece, rotation, column = state[rows], action // columns, action % columns
+    if not 0 <= piece < 7:
+        return -1  # no such piece; the features say so
     height, width = sizes[piece, rotation]
     column = min(column, columns - width)
     y = rows
@@ -121,7 +123,7 @@ def _features(data, states, out):
         for a in range(out.shape[1]):
             lines = -1 if states[n, rows + 1] else place(states[n], a, masks, sizes, columns, board)
             if lines < 0:
-                out[n, a] = 0.0
+                out[n, a] = 0.0 if 0 <= states[n, rows] < 7 else np.nan
                 continue
             _describe(board, columns, out[n, a])
             if with_lines:
@@ -144,7 +146,8 @@ def tetris(rows: int = 20, columns: int = 10, lines: bool = True, discount: floa
 
     Published lines a game on these features (10 x 20): lambda-policy iteration 3,183, sampled approximate LP
     4,274, natural policy gradient 6,800, smoothed approximate LP 11,600, cross-entropy 348,895. Placing at random
-    clears one line in a hundred games.
+    clears one line in a hundred games; greedy on hand-made weights (-0.51 a unit of height, -0.18 of difference,
+    -0.36 a hole, 0.75 a line) clears about 580 a game.
     """
     if not 4 <= rows <= 100 or not 4 <= columns <= 32:
         raise InputError(
