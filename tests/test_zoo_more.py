@@ -25,7 +25,16 @@ def known(problem):
 
 
 @pytest.mark.parametrize(
-    "spec", ["inventory", "hard-linear", "queue-network-cut", "queue-network-cut:features=polynomial"]
+    "spec",
+    [
+        "inventory",
+        "hard-linear",
+        "queue-network-cut",
+        "queue-network-cut:features=polynomial",
+        "queue:buffer=30",
+        "frozen-lake",
+        "taxi",
+    ],
 )
 def test_simulators_follow_their_tables(spec):
     """Next states of some pairs: exact support and a chi-square at 1e-9 each (a false alarm is rarer than 1e-7)."""

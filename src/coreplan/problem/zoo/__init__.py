@@ -10,12 +10,18 @@ from typing import Any
 
 from ...errors import InputError, nearest
 from ..problem import Problem
+from .cart_pole import cart_pole
 from .hard_linear import hard_linear
 from .inventory import inventory
 from .mountain_car import mountain_car
-from .queue_network import queue_network_cut
+from .pendulum import pendulum
+from .perishable import perishable_inventory
+from .queue import queue
+from .queue_network import queue_network, queue_network_cut
 from .random_linear import random_linear
 from .river import river_linear, river_swim, river_swim_long
+from .tetris import tetris
+from .toy_text import frozen_lake, taxi
 
 ZOO: dict[str, Callable[..., Problem]] = {
     "random-linear": random_linear,
@@ -26,6 +32,14 @@ ZOO: dict[str, Callable[..., Problem]] = {
     "inventory": inventory,
     "hard-linear": hard_linear,
     "queue-network-cut": queue_network_cut,
+    "queue-network": queue_network,
+    "queue": queue,
+    "perishable-inventory": perishable_inventory,
+    "pendulum": pendulum,
+    "cart-pole": cart_pole,
+    "frozen-lake": frozen_lake,
+    "taxi": taxi,
+    "tetris": tetris,
 }
 
 

@@ -1,4 +1,4 @@
-"""`mountain-car`: Gymnasium's MountainCar with interpolation features and their exact core set."""
+"""`mountain-car`: Gymnasium's MountainCar with interpolation features and their exact core set, or radial ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import InputError
+from ...errors import InputError, require_choice
+from ..bases import _radial, radial
+from ..features import CompiledFeatures
 from ..maps import interpolation
 from ..model import CompiledModel
 from ..problem import Problem
+from .ends import own_feature
 
 _LOW, _HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
 _GOAL = 0.5
@@ -43,20 +46,41 @@ def _step(rng, data, states, actions, rewards, next_states):
         next_states[n, 0], next_states[n, 1] = position, velocity
 
 
-def mountain_car(grid: int = 61, discount: float = 0.99) -> Problem:
+@njit(cache=True, nogil=True)
+def _bumps(data, states, out):
+    """Radial features, one more for the car that has arrived."""
+    _radial(data, states, out)
+    for n in range(states.shape[0]):
+        if states[n, 0] >= _GOAL:
+            own_feature(out, n, out.index.shape[2])
+
+
+def _rbf(centres: int) -> CompiledFeatures:
+    base = radial(_LOW, _HIGH, [centres, centres], 3)
+    return CompiledFeatures(
+        _bumps, 3, base.dimension + 3, 1.0, nonzeros=base.nonzeros, data=base.data, name="radial with an end",
+        state_shape=(2,), state_dtype=np.float64,
+    )  # fmt: skip
+
+
+def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid", centres: int = 8) -> Problem:
     """MountainCar with multilinear interpolation on a grid x grid net: d = m = 3 grid^2, 4 nonzeros, R = 1.
 
     Gymnasium's dynamics: actions push left, nothing, right; reward -1 a step until the car reaches
     position 0.5, then 0 for ever. A car that arrives is put at the grid's corner (0.6, 0.07), a node of
     its own that nothing else can reach, so the terminal state has its own features and core pairs.
-    In normalised units the value is E[discount^(steps to the goal)].
+    In normalised units the value is E[discount^(steps to the goal)]; about 100 steps are needed.
+
+    `features=rbf`: normalised Gaussian bumps on centres x centres points, and one feature for the arrived car
+    (d = 3 (centres^2 + 1) = 195), all times the action; they carry no core set.
     """
-    if not 2 <= grid <= 1000:
-        raise InputError(f"`mountain-car:grid=...` must be from 2 to 1000 nodes a side, got {grid}.")
-    shape = (grid, grid)
+    require_choice("mountain-car", ("grid", "rbf"), features=features)
+    for name, value in (("grid", grid), ("centres", centres)):
+        if not 2 <= value <= 1000:
+            raise InputError(f"`mountain-car:{name}=...` must be from 2 to 1000 nodes a side, got {value}.")
     return Problem(
         model=CompiledModel(3, _initial, _step, state_shape=(2,), state_dtype=np.float64),
-        features=interpolation(_LOW, _HIGH, shape, 3),
+        features=interpolation(_LOW, _HIGH, (grid, grid), 3) if features == "grid" else _rbf(centres),
         discount=discount,
         reward_range=(-1.0, 0.0),
     )

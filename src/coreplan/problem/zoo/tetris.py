@@ -1,0 +1,171 @@
+"""`tetris`: the game with the features of Bertsekas & Tsitsiklis, computed on the board after the placement."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ...errors import InputError
+from ..features import CompiledFeatures
+from ..model import CompiledModel, IntArray
+from ..problem import Problem
+
+_PIECES = (
+    "####",
+    "## ##",
+    "### .#.",
+    "##. .##",
+    ".## ##.",
+    "### #..",
+    "### ..#",
+)  # I O T S Z J L, rows from the bottom up
+
+
+def _rotations() -> tuple[IntArray, IntArray]:
+    """Row masks `[7, 4, 4]` (bit k = column k, row 0 lowest) and (height, width) `[7, 4, 2]` of each piece's 4 rotations."""
+    masks, sizes = np.zeros((7, 4, 4), dtype=np.int64), np.zeros((7, 4, 2), dtype=np.int64)
+    for p, text in enumerate(_PIECES):
+        cells = np.array([[c == "#" for c in row] for row in text.split()])
+        for rotation in range(4):
+            turned = np.rot90(cells, rotation)
+            sizes[p, rotation] = turned.shape
+            masks[p, rotation, : len(turned)] = turned @ (1 << np.arange(turned.shape[1]))
+    return masks, sizes
+
+
+@njit(cache=True, nogil=True)
+def place(state, action, masks, sizes, columns, board):
+    """Drop the state's piece; the board afterwards into `board [rows]`. Returns the lines cleared, -1 if it did not fit.
+
+    The piece falls straight down from above. What still sticks out of the board when it lands ends the game.
+    """
+    rows = board.shape[0]
+    piece, rotation, column = state[rows], action // columns, action % columns
+    if not 0 <= piece < 7:
+        return -1  # no such piece; the features say so
+    height, width = sizes[piece, rotation]
+    column = min(column, columns - width)
+    y = rows
+    while y > 0:
+        hit = False
+        for i in range(min(height, rows - y + 1)):  # rows of the piece that would lie within the board
+            hit |= (state[y - 1 + i] & (masks[piece, rotation, i] << column)) != 0
+        if hit:
+            break
+        y -= 1
+    if y + height > rows:
+        return -1
+    full, kept = (1 << columns) - 1, 0
+    for i in range(rows):
+        row = state[i]
+        if y <= i < y + height:
+            row |= masks[piece, rotation, i - y] << column
+        if row != full:
+            board[kept] = row
+            kept += 1
+    for i in range(kept, rows):
+        board[i] = 0
+    return rows - kept
+
+
+@njit(cache=True, nogil=True)
+def _initial(rng, data, states):
+    rows = data[2]
+    for n in range(states.shape[0]):
+        states[n] = 0
+        states[n, rows] = int(7 * rng.random())
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
+    masks, sizes, rows, columns = data
+    for n in range(states.shape[0]):
+        piece = int(7 * rng.random())
+        lines = -1
+        if not states[n, rows + 1]:
+            lines = place(states[n], actions[n], masks, sizes, columns, next_states[n, :rows])
+        if lines < 0:  # over: the empty board with the flag set
+            next_states[n, :rows] = 0
+            piece = 0
+        rewards[n] = max(lines, 0)
+        next_states[n, rows] = piece
+        next_states[n, rows + 1] = 1 if lines < 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def _describe(board, columns, out):
+    """Heights, their absolute differences, the largest, holes and 1, each divided by its largest possible value."""
+    rows, top, holes, before = board.shape[0], 0, 0, 0
+    for k in range(columns):
+        height, filled = 0, 0
+        for i in range(rows):
+            if (board[i] >> k) & 1:
+                height = i + 1
+                filled += 1
+        holes += height - filled
+        top = max(top, height)
+        out[k] = height / rows
+        if k > 0:
+            out[columns + k - 1] = abs(height - before) / rows
+        before = height
+    out[2 * columns - 1] = top / rows
+    out[2 * columns] = holes / (rows * columns)
+    out[2 * columns + 1] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def _features(data, states, out):
+    masks, sizes, rows, columns, with_lines = data
+    board = np.empty(rows, dtype=np.int64)
+    for n in range(states.shape[0]):
+        for a in range(out.shape[1]):
+            lines = -1 if states[n, rows + 1] else place(states[n], a, masks, sizes, columns, board)
+            if lines < 0:
+                out[n, a] = 0.0 if 0 <= states[n, rows] < 7 else np.nan
+                continue
+            _describe(board, columns, out[n, a])
+            if with_lines:
+                out[n, a, 2 * columns + 2] = lines / 4.0
+
+
+def tetris(rows: int = 20, columns: int = 10, lines: bool = True, discount: float = 0.95) -> Problem:
+    """Tetris, 10 x 20, with the 22 Bertsekas-Tsitsiklis features of the board after the placement (about 2^200 boards).
+
+    The state is rows + 2 whole numbers: the board's rows as bits from the bottom up, the piece (I O T S Z J L),
+    and whether the game is over. An action is rotation x columns + column of the piece's leftmost cell (40 of
+    them); a column too far to the right is clipped to the nearest that fits, so several actions may be one
+    placement. The piece falls straight down; where it then sticks out, the game is over for good and pays 0.
+    Reward: lines cleared, 0 to 4. The next piece is uniform. Start: the empty board.
+
+    phi(x, a) describes the board that a leads to, lines removed: heights (10), absolute differences of neighbours
+    (9), the largest height, holes (empty cells below a filled one), 1; each divided by its largest possible
+    value; and, unless lines=false, the lines cleared by 4, so that Q = reward + value of the board can be written
+    down: d = 23. A placement that ends the game has phi = 0, hence Q = 0, which is exact. They carry no core set.
+
+    Published lines a game on these features (10 x 20): lambda-policy iteration 3,183, sampled approximate LP
+    4,274, natural policy gradient 6,800, smoothed approximate LP 11,600, cross-entropy 348,895. Placing at random
+    clears one line in a hundred games; greedy on hand-made weights (-0.51 a unit of height, -0.18 of difference,
+    -0.36 a hole, 0.75 a line) clears about 580 a game.
+    """
+    if not 4 <= rows <= 100 or not 4 <= columns <= 32:
+        raise InputError(
+            f"`tetris` needs from 4 to 100 rows and from 4 to 32 columns, got rows={rows}, columns={columns}."
+        )
+    shape, A, d = (rows + 2,), 4 * columns, 2 * columns + 2 + lines
+    data = (*_rotations(), rows, columns)
+    return Problem(
+        model=CompiledModel(A, _initial, _step, data, state_shape=shape),
+        features=CompiledFeatures(
+            _features,
+            A,
+            d,
+            math.sqrt(d),
+            data=(*data, lines),
+            name="tetris after placement",
+            state_shape=shape,
+        ),
+        discount=discount,
+        reward_range=(0.0, 4.0),
+    )
