@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import InputError
-from .problem import Features, Phi, Problem, Sparse, checked
+from .problem import Features, Phi, Problem, Sparse, available, checked
+from .problem.masks import unavailable_core
 from .problem.model import IntArray, States
 
 
@@ -68,6 +69,9 @@ class CoreSet:
             )
         phi = checked(features, self.states)
         rows = np.arange(len(self))
+        bad = np.flatnonzero(~available(phi)[rows, self.actions])
+        if len(bad):
+            raise unavailable_core(self.states[bad[0]], int(self.actions[bad[0]]), int(bad[0]))
         if isinstance(phi, Sparse):
             return Sparse(
                 np.ascontiguousarray(phi.index[rows, self.actions]),

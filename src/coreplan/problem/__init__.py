@@ -2,28 +2,33 @@
 
 from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
 from .features import (
+    UNAVAILABLE,
     CompiledFeatures,
     Features,
     FunctionFeatures,
     Phi,
     Sparse,
+    available,
     checked,
     fingerprint,
     first_fault,
 )
 from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
+from .masks import MaskedFeatures
 from .model import CompiledModel, FunctionModel, Model
 from .problem import Problem
 from .tabular import Tabular, tabular_model
 from .zoo import ZOO, make
 
 __all__ = [
+    "UNAVAILABLE",
     "ZOO",
     "CompiledFeatures",
     "CompiledModel",
     "Features",
     "FunctionFeatures",
     "FunctionModel",
+    "MaskedFeatures",
     "Model",
     "Phi",
     "Problem",
@@ -31,6 +36,7 @@ __all__ = [
     "Tabular",
     "aggregation",
     "all_pairs",
+    "available",
     "checked",
     "fingerprint",
     "first_fault",
