@@ -15,7 +15,8 @@ from .features import (
 )
 from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
 from .masks import MaskedFeatures
-from .model import CompiledModel, FunctionModel, Model
+from .matrices import from_matrices, from_pairs
+from .model import CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
 from .tabular import Tabular, tabular_model
 from .zoo import ZOO, make
@@ -30,8 +31,10 @@ __all__ = [
     "FunctionModel",
     "MaskedFeatures",
     "Model",
+    "NoiseModel",
     "Phi",
     "Problem",
+    "ScalarModel",
     "Sparse",
     "Tabular",
     "aggregation",
@@ -41,6 +44,8 @@ __all__ = [
     "fingerprint",
     "first_fault",
     "fourier",
+    "from_matrices",
+    "from_pairs",
     "interpolation",
     "interpolation_core",
     "make",

@@ -81,7 +81,8 @@ class Tabular:
             raise InputError(f"{name} must have shape {want}, got {matrix.shape}.")
         entries = matrix.data if sparse.issparse(matrix) else matrix
         if not np.isfinite(entries).all():
-            raise InputError(f"{name} has entries that are not finite.")
+            where = "P(.|x={}, a={})".format(*divmod(_first_bad(matrix), A)) if name == "P" else name
+            raise InputError(f"{where} has entries that are not finite.")
         if name == "P" and entries.min(initial=0.0) < 0:
             row = int((matrix.tocsr() if sparse.issparse(matrix) else matrix).min(axis=1).argmin())
             raise InputError(f"P(.|x={row // A}, a={row % A}) has a negative probability.")
@@ -100,6 +101,12 @@ class Tabular:
             Phi, W = self.factors
             return Phi @ (W @ V)
         return self.P @ V
+
+
+def _first_bad(matrix: Any) -> int:
+    """The first row with an entry that is not finite."""
+    rows = matrix.tocsr() if sparse.issparse(matrix) else matrix
+    return next(i for i in range(rows.shape[0]) if not np.isfinite(rows[i].sum()))
 
 
 def _keep_rows(matrix: Any, rows: NDArray[np.bool_]) -> Any:
@@ -134,29 +141,52 @@ def draw_initial(rng, data, states):
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):
+def _transition(data, states, actions, n, u, rewards, next_states):
+    """Query n of the batch by one uniform."""
     _, r, start, cumulative, successor = data
+    z = states[n] * r.shape[1] + actions[n]
+    rewards[n] = r[states[n], actions[n]]
+    next_states[n] = successor[first_above(cumulative, start[z], start[z + 1], u)]
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
-        z = states[n] * r.shape[1] + actions[n]
-        rewards[n] = r[states[n], actions[n]]
-        next_states[n] = successor[first_above(cumulative, start[z], start[z + 1], rng.random())]
+        _transition(data, states, actions, n, rng.random(), rewards, next_states)
 
 
-def tabular_model(tabular: Tabular) -> CompiledModel:
-    """A simulator of the table, states being their numbers; one uniform a query, sparse rows stay sparse."""
-    P = sparse.csr_matrix(tabular.P)
+@njit(cache=True, nogil=True)
+def _step_with(data, states, actions, noise, rewards, next_states):
+    for n in range(states.shape[0]):
+        _transition(data, states, actions, n, noise[n, 0], rewards, next_states)
+
+
+def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> CompiledModel:
+    """A simulator of the table, states being their numbers; one uniform a query, sparse rows stay sparse.
+
+    `rewards [X, A]` are in the user's own units, where those are not the table's. A pair that is unavailable stays
+    where it is and pays NaN, which every caller refuses by name.
+    """
+    P, r = sparse.csr_matrix(tabular.P), np.array(tabular.r if rewards is None else rewards, dtype=float)
+    if tabular.available is not None:
+        closed = np.flatnonzero(~tabular.available.ravel())
+        stay = (np.ones(len(closed)), (closed, closed // tabular.n_actions))
+        P = P + sparse.csr_matrix(stay, shape=P.shape)
+        r[~tabular.available] = np.nan
     P.eliminate_zeros()
     cumulative = np.cumsum(P.data)
     before = np.concatenate([[0.0], cumulative])[P.indptr[:-1]]  # [X * A] mass of the earlier rows
     cumulative = np.clip(cumulative - np.repeat(before, np.diff(P.indptr)), 0.0, 1.0)
     data = (
         cumulate(tabular.nu0),
-        np.ascontiguousarray(tabular.r),
+        r,
         P.indptr.astype(np.int64),
         cumulative,
         P.indices.astype(np.int64),
     )
-    return CompiledModel(tabular.n_actions, draw_initial, _step, data)
+    return CompiledModel(
+        tabular.n_actions, draw_initial, _step, data, noise_kernel=_step_with, noise_dimension=1
+    )
 
 
 def cumulate(p: FloatArray) -> FloatArray:
