@@ -1,5 +1,6 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
+from .adapters.scikit import sklearn_features
 from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
 from .features import (
     UNAVAILABLE,
@@ -54,6 +55,7 @@ __all__ = [
     "radial",
     "rectilinear",
     "simplicial",
+    "sklearn_features",
     "table_features",
     "tabular_model",
     "tile_coding",
