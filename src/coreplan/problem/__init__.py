@@ -2,6 +2,7 @@
 
 from .adapters.scikit import sklearn_features
 from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
+from .boxes import Coverage, coverage
 from .features import (
     UNAVAILABLE,
     CompiledFeatures,
@@ -27,6 +28,7 @@ __all__ = [
     "ZOO",
     "CompiledFeatures",
     "CompiledModel",
+    "Coverage",
     "Features",
     "FunctionFeatures",
     "FunctionModel",
@@ -42,6 +44,7 @@ __all__ = [
     "all_pairs",
     "available",
     "checked",
+    "coverage",
     "fingerprint",
     "first_fault",
     "fourier",

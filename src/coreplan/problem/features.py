@@ -38,6 +38,7 @@ class Sparse(NamedTuple):
 
 
 Phi: TypeAlias = FloatArray | Sparse
+Box: TypeAlias = tuple[Any, Any]  # low [D], high [D]
 
 
 @runtime_checkable
@@ -73,7 +74,7 @@ class FunctionFeatures:
     """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`.
 
     Two different functions of the same name and sizes have the same fingerprint: give `name` a version
-    where that matters.
+    where that matters. `box=(low [D], high [D])` says which states the map was made for: a run warns of others.
     """
 
     function: Callable[[States], Any]
@@ -82,6 +83,8 @@ class FunctionFeatures:
     radius: float
     nonzeros: int | None = None
     name: str = ""
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -103,7 +106,8 @@ class CompiledFeatures:
 
     `out` is `[n, A, d]` or `Sparse` with `[n, A, k]`, to be filled completely. A kernel answers a state
     it does not know with NaN, which the caller reports. `core()` gives the pairs of an exact core set, where the
-    features carry one by construction.
+    features carry one by construction. `box=(low [D], high [D])` says which states they were made for and
+    `clips` whether beyond an edge they stay at the edge's value: a run warns of states outside.
     """
 
     kernel: Callable[..., None]
@@ -116,6 +120,8 @@ class CompiledFeatures:
     state_shape: tuple[int, ...] = ()
     state_dtype: Any = np.int64
     core: Callable[[], tuple[States, IntArray]] | None = field(default=None, repr=False, compare=False)
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -335,6 +341,12 @@ def _check_declaration(features: Any) -> None:
         owner, n_actions=features.n_actions, dimension=features.dimension, nonzeros=features.nonzeros
     )
     require_positive(owner, radius=features.radius)
+    if features.box is not None:
+        edges = np.asarray(features.box, dtype=float)  # [2, D]
+        if edges.ndim != 2 or len(edges) != 2 or not (edges[0] < edges[1]).all():
+            raise InputError(
+                f"`{owner}(box=...)` must be (low [D], high [D]) with low < high, got {features.box!r}."
+            )
 
 
 def _describe(features: Features, **more: Any) -> dict[str, Any]:

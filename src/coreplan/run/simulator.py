@@ -14,6 +14,7 @@ import numpy as np
 from ..core import CoreSet
 from ..planners import Answers, Ask
 from ..problem import Problem, checked
+from ..problem.boxes import Lookout
 from ..problem.guard import Guard
 from ..seeds import restore, simulator_stream, state_of
 
@@ -26,6 +27,7 @@ class Simulator:
     def __init__(self, problem: Problem, core: CoreSet, seed: int, block: int = BLOCK) -> None:
         self.problem, self.core, self.seed, self.block = problem, core, seed, block
         self.guard = Guard(problem, like=core.states)
+        self.lookout = Lookout(problem.features)
         self.queries = 0
         self.initial_draws = 0
         self.block_number = 0
@@ -78,7 +80,9 @@ class Simulator:
         self.open_block(len(actions))
         initial_phi = None
         if ask.n_initial:
-            initial_phi = checked(features, self.guard.initial(self.stream, ask.n_initial))
+            initial_states = self.guard.initial(self.stream, ask.n_initial)
+            initial_phi = checked(features, initial_states)
+            self.lookout.see(initial_states)
         self.served(0, ask.n_initial)
         parts = []
         for start in range(0, len(actions), self.block):
@@ -88,4 +92,6 @@ class Simulator:
             parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
             self.served(len(parts[-1][0]), 0)
         rewards, next_states = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return Answers(ask, rewards, next_states, checked(features, next_states), initial_phi)
+        next_phi = checked(features, next_states)
+        self.lookout.see(next_states)
+        return Answers(ask, rewards, next_states, next_phi, initial_phi)
