@@ -91,8 +91,8 @@ def walk(knots):
 def test_a_plan_with_splines(tmp_path):
     """All the way: plan, act, save, load; another fit is refused."""
     problem = walk(5)
-    planner = coreplan.PrimalDual(K=50, eta=1e-2, beta=0.01, alpha=0.05, output="greedy")
-    result = coreplan.plan(problem, planner=planner, budget=60_000)
+    planner = coreplan.PrimalDual(K=200, eta=0.03, beta=0.01, alpha=0.02, output="greedy")
+    result = coreplan.plan(problem, planner=planner, budget=40_000)
     assert (result.policy.act(np.linspace(-0.9, 0.7, 10)[:, None], 0) == 1).all()
     result.policy.save(tmp_path / "p.npz")
     assert coreplan.load_policy(tmp_path / "p.npz", walk(5)).features is not None
