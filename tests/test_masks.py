@@ -168,6 +168,40 @@ def test_a_mask_is_checked(wrong, words):
     assert words in str(caught.value)
 
 
+def test_a_mask_that_raises():
+    def lost(states):
+        raise KeyError("lost")
+
+    with pytest.raises(
+        coreplan.FeatureError, match=r"The mask raised KeyError: 'lost' \(on a batch of 24 states"
+    ):
+        coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=lost)
+
+
+@pytest.mark.parametrize(
+    "pairs", [(np.array([1]), np.array([0, 0])), (3, 4), (np.array([1]), np.array([0.5]))]
+)
+def test_core_pairs_that_are_none_are_refused_as_without_a_mask(pairs):
+    problem = coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=mask, core_pairs=pairs)
+    with pytest.raises(coreplan.InputError, match="CoreSet"):
+        coreplan.CoreSet.of(problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"available": ALLOWED.astype(int)}, "must be bool of shape (6, 4), got int64"),
+        ({"available": ALLOWED[:3]}, "must be bool of shape (6, 4)"),
+        ({"available": ALLOWED & (np.arange(S) != 4)[:, None]}, "No action of state 4 is available"),
+        ({"available": ALLOWED, "P": np.eye(S)}, "P must have shape (24, 6)"),
+    ],
+)
+def test_bad_tables(changes, words):
+    with pytest.raises(coreplan.InputError) as caught:
+        dataclasses.replace(TABLE, **changes)
+    assert words in str(caught.value)
+
+
 def test_a_mask_is_a_function():
     with pytest.raises(coreplan.InputError, match=r"mask\(states\) -> bool \[n, A\]"):
         coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=ALLOWED)

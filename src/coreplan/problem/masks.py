@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FeatureError, InputError
+from ..errors import CoreplanError, FeatureError, InputError
 from .features import UNAVAILABLE, CompiledFeatures, Features, Phi, Sparse, as_phi
 from .model import IntArray, States
 from .tabular import Tabular
@@ -70,7 +70,15 @@ class MaskedFeatures:
 
     def allowed(self, states: States) -> NDArray[np.bool_]:
         """The mask of a batch, `[n, A]`, checked."""
-        mask = np.asarray(self.mask(states))
+        try:
+            mask = np.asarray(self.mask(states))
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise FeatureError(
+                f"The mask raised {type(error).__name__}: {error} (on a batch of {len(states)} states). "
+                "Call it on such a batch yourself to find the line."
+            ) from error
         if mask.dtype != bool or mask.shape != (len(states), self.n_actions):
             raise FeatureError(
                 f"For a batch of {len(states)} states the mask must return bool of shape "
@@ -107,6 +115,17 @@ def masked_table(table: Tabular, features: MaskedFeatures) -> Tabular:
     """The table with the features' mask, so that optima and policies respect it."""
     allowed = features.allowed(table.states)
     return replace(table, available=allowed if table.available is None else allowed & table.available)
+
+
+def check_core(features: MaskedFeatures, states: States, actions: IntArray) -> None:
+    """Raise if a core pair is forbidden. What else may be wrong with it, `CoreSet` says."""
+    states, actions = np.asarray(states), np.asarray(actions)
+    if states.ndim == 0 or actions.shape != states.shape[:1] or actions.dtype.kind not in "iu":
+        return
+    allowed = features.allowed(states)
+    for j, action in enumerate(actions):
+        if 0 <= action < features.n_actions and not allowed[j, action]:
+            raise unavailable_core(states[j], int(action), j)
 
 
 def unavailable_core(state: Any, action: int, number: int) -> InputError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from .features import CompiledFeatures, Features
-from .masks import Mask, MaskedFeatures, masked_table, unavailable_core
+from .masks import Mask, MaskedFeatures, check_core, masked_table
 from .model import CompiledModel, IntArray, Model, States
 from .tabular import Tabular
 
@@ -101,11 +101,7 @@ class Problem:
         if tabular is not None:
             object.__setattr__(self, "tabular", lambda: masked_table(tabular(), features))
         if self.core_pairs is not None:
-            states, actions = np.asarray(self.core_pairs[0]), np.asarray(self.core_pairs[1])
-            allowed = features.allowed(states)
-            for j in range(len(actions)):
-                if 0 <= actions[j] < self.n_actions and not allowed[j, actions[j]]:
-                    raise unavailable_core(states[j], int(actions[j]), j)
+            check_core(features, *self.core_pairs)
 
     @property
     def n_actions(self) -> int:

@@ -111,11 +111,12 @@ def _first_bad(matrix: Any) -> int:
 
 def _keep_rows(matrix: Any, rows: NDArray[np.bool_]) -> Any:
     """The matrix with zeros in all other rows; a product with 0 would keep NaN."""
+    if matrix.shape[:1] != rows.shape:
+        return matrix  # of the wrong shape, which is said elsewhere
     if not sparse.issparse(matrix):
         return np.where(rows[:, None], matrix, 0.0)
     matrix = sparse.csr_matrix(matrix, copy=True)
-    if matrix.shape[0] == len(rows):
-        matrix.data[~np.repeat(rows, np.diff(matrix.indptr))] = 0.0
+    matrix.data[~np.repeat(rows, np.diff(matrix.indptr))] = 0.0
     return matrix
 
 
