@@ -27,6 +27,7 @@ from coreplan.problem import (
 )
 from coreplan.problem.features import Sparse, first_fault
 from coreplan.problem.tabular import tabular_model
+from coreplan.theory.naive import algorithm_1
 from mutants import mutant
 
 S, A = 6, 4
@@ -318,6 +319,28 @@ def test_both_loops_give_the_same_bits_under_a_mask():
     assert np.isfinite(compiled.policy.theta).all() and compiled.policy.theta.any()
     np.testing.assert_array_equal(compiled.policy.theta, python.policy.theta)
     assert (compiled.policy.probabilities(np.arange(S))[~ALLOWED] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "compiled"])
+def test_every_iterate_equals_the_naive_loop_under_a_mask(kind):
+    s, a = np.nonzero(ALLOWED)
+    problem = (
+        masked_problem(kind)
+        if kind != "compiled"
+        else from_pairs(TABLE.r[s, a], TABLE.P[s * A + a], 0.9, s, a)
+    )
+    want = algorithm_1(problem, T=40, **RATES, seed=3)
+    planner = coreplan.PrimalDual(**RATES, output="last")
+    got = coreplan.plan(problem, planner=planner, budget=40 * 10, seed=3).policy.theta
+    np.testing.assert_allclose(got, np.sum(want.thetas, axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_the_naive_loop_notices_a_mask_that_is_dropped():
+    """A policy over all actions, though the core set is the masked one, comes out elsewhere."""
+    masked = masked_problem("dense")
+    free = dataclasses.replace(masked, features=masked.features.features, mask=None, tabular=None)
+    thetas = [np.sum(algorithm_1(p, T=40, **RATES, seed=3).thetas, axis=0) for p in (masked, free)]
+    assert np.abs(thetas[0] - thetas[1]).max() > 1e-3
 
 
 def test_a_value_that_weighs_forbidden_actions_is_noticed(tmp_path, monkeypatch):
