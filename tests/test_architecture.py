@@ -20,7 +20,7 @@ ALLOWED = {
     "files": {"errors"},
     "problem": {"errors"},
     "core": PROBLEM,
-    "softmax": set(),
+    "softmax": PROBLEM,
     "policy": POLICY,
     "exact": POLICY,
     "hull": PROBLEM,

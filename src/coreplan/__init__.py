@@ -2,7 +2,7 @@
 
 from ._version import __version__
 from .core import CoreSet
-from .errors import CoreplanError, FeatureError, FileError, InputError, SimulatorError
+from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
 from .planners import PrimalDual
 from .policy import SoftmaxPolicy, load_policy
@@ -13,7 +13,9 @@ from .problem import (
     FunctionFeatures,
     FunctionModel,
     Model,
+    NoiseModel,
     Problem,
+    ScalarModel,
     Sparse,
     make,
 )
@@ -25,6 +27,7 @@ __all__ = [
     "CompiledModel",
     "CoreSet",
     "CoreplanError",
+    "CoverageWarning",
     "Evaluation",
     "FeatureError",
     "Features",
@@ -33,9 +36,11 @@ __all__ = [
     "FunctionModel",
     "InputError",
     "Model",
+    "NoiseModel",
     "Plan",
     "PrimalDual",
     "Problem",
+    "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",
     "Sparse",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import InputError
-from .problem import Features, Phi, Problem, Sparse, checked
+from .problem import Features, Phi, Problem, Sparse, available, checked
+from .problem.masks import unavailable_core
 from .problem.model import IntArray, States
 
 
@@ -56,6 +57,15 @@ class CoreSet:
             )
         return cls(*problem.core_pairs)
 
+    @classmethod
+    def distinct(cls, states: States, actions: IntArray) -> CoreSet:
+        """The distinct ones of these pairs, in the order of their first appearance."""
+        flat = np.ascontiguousarray(states).reshape(len(actions), -1)
+        keys = np.concatenate([flat + 0.0 if flat.dtype.kind == "f" else flat, actions[:, None]], axis=1)
+        _, first = np.unique(keys, axis=0, return_index=True)
+        first.sort()
+        return cls(states[first], actions[first])
+
     def __len__(self) -> int:
         return len(self.actions)
 
@@ -68,6 +78,9 @@ class CoreSet:
             )
         phi = checked(features, self.states)
         rows = np.arange(len(self))
+        bad = np.flatnonzero(~available(phi)[rows, self.actions])
+        if len(bad):
+            raise unavailable_core(self.states[bad[0]], int(self.actions[bad[0]]), int(bad[0]))
         if isinstance(phi, Sparse):
             return Sparse(
                 np.ascontiguousarray(phi.index[rows, self.actions]),

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from .core import CoreSet
 from .errors import InputError
-from .problem import Problem, Sparse, Tabular, checked
+from .problem import Problem, Sparse, Tabular, available, checked
 from .problem.model import FloatArray, IntArray
 from .problem.tabular import check_policy
 
@@ -59,6 +59,8 @@ class Enumerated:
         )
 
     def __post_init__(self) -> None:
+        if self.table.available is not None:
+            raise _no_masks()
         bad = np.flatnonzero((self.rows < 0) | (self.rows >= self.Phi.shape[0]))
         if len(bad):
             raise InputError(
@@ -141,6 +143,8 @@ class Enumerated:
 def feature_matrix(problem: Problem, table: Tabular) -> Any:
     """Phi, `[Z, d]`: dense, or csr where features are sparse."""
     phi = checked(problem.features, table.states)
+    if not available(phi).all():
+        raise _no_masks()
     Z, d = table.n_states * table.n_actions, problem.features.dimension
     if isinstance(phi, Sparse):
         k = phi.index.shape[-1]
@@ -151,6 +155,13 @@ def feature_matrix(problem: Problem, table: Tabular) -> Any:
         Phi.eliminate_zeros()
         return Phi
     return phi.reshape(Z, d)
+
+
+def _no_masks() -> InputError:
+    return InputError(
+        "The problem masks actions, and the LPs and the theory speak of problems in which every action is available "
+        "everywhere. Plan and evaluate respect masks; for the theory leave the mask out."
+    )
 
 
 def _rows(table: Tabular, core: CoreSet) -> IntArray:

@@ -33,6 +33,10 @@ class FileError(CoreplanError, OSError):
     """A policy, checkpoint or run folder that cannot be read, written or trusted."""
 
 
+class CoverageWarning(UserWarning):
+    """States lie outside the box that the features were made for; nothing is wrong yet, but it should be known."""
+
+
 def nearest(name: str, options: Iterable[str]) -> str:
     """A closing sentence that suggests the option closest to `name` and lists them all."""
     options = sorted(options)

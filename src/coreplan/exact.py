@@ -20,7 +20,7 @@ _CHEAP = 2_000_000  # multiplications that one row of a trace may cost
 def value_function(table: Tabular, pi: FloatArray, discount: float) -> FloatArray:
     """V^pi, `[X]`, of a policy pi `[X, A]`: the solution of V = M^pi (r + gamma P V) (`eq:BE`)."""
     X, A = table.r.shape
-    check_policy(pi, X, A)
+    check_policy(pi, X, A, table.available)
     r = np.einsum("xa,xa->x", pi, table.r)
     # M^pi as a sparse matrix [X, X * A].
     M = sparse.csr_matrix((pi.ravel(), np.arange(X * A), np.arange(0, X * A + 1, A)), shape=(X, X * A))
@@ -47,13 +47,17 @@ def policy_value(table: Tabular, policy: SoftmaxPolicy, discount: float) -> floa
 
 
 def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatArray]:
-    """V* `[X]` and Q* `[X, A]`, by policy iteration, each improvement being a strict one."""
+    """V* `[X]` and Q* `[X, A]`, by policy iteration, each improvement being a strict one.
+
+    Q* is minus infinity where an action is unavailable.
+    """
     X, A = table.r.shape
-    choice = np.zeros(X, dtype=np.int64)
+    allowed = np.ones((X, A), dtype=bool) if table.available is None else table.available
+    choice = allowed.argmax(axis=1)
     for _ in range(10_000):  # far more than policy iteration ever takes
         V = value_function(table, np.eye(A)[choice], discount)
-        Q = table.r + discount * table.expect(V).reshape(X, A)
-        better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-13 * max(1.0, np.abs(Q).max())
+        Q = np.where(allowed, table.r + discount * table.expect(V).reshape(X, A), -np.inf)
+        better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-13 * max(1.0, np.abs(Q[allowed]).max())
         if not better.any():
             break
         choice = np.where(better, Q.argmax(axis=1), choice)

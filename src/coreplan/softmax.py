@@ -9,9 +9,11 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from .problem.features import UNAVAILABLE
+
 
 def score(phi: Any, n: int, a: int, theta: Any) -> float:
-    """phi(x_n, a) . theta, resolved by the features' type inside compiled code."""
+    """phi(x_n, a) . theta, minus infinity where a mask forbids the action; resolved by the features' type."""
     raise TypeError("score is for compiled code")
 
 
@@ -23,7 +25,7 @@ def _score(phi, n, a, theta):
             s = 0.0
             for i in range(phi.shape[2]):
                 s += phi[n, a, i] * theta[i]
-            return s
+            return s if phi[n, a, 0] != UNAVAILABLE else -np.inf
 
         return dense
 
@@ -31,7 +33,7 @@ def _score(phi, n, a, theta):
         s = 0.0
         for i in range(phi.weight.shape[2]):
             s += phi.weight[n, a, i] * theta[phi.index[n, a, i]]
-        return s
+        return s if phi.weight[n, a, 0] != UNAVAILABLE else -np.inf
 
     return sparse
 
@@ -40,7 +42,7 @@ def _score(phi, n, a, theta):
 def _exponentials(phi, n, w, scale, p):
     """p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; returns their sum.
 
-    scale = inf is greedy, ties to the lowest index.
+    scale = inf is greedy, ties to the lowest index. Forbidden actions get exactly 0.
     """
     best = 0
     for a in range(p.shape[0]):
@@ -70,11 +72,14 @@ def softmax(phi, n, w, scale, p):
 def choose(phi, n, w, scale, u, p):
     """An action from softmax(scale * phi(x_n, .) . w) by one uniform `u` in [0, 1); `p [A]` is scratch."""
     c = u * _exponentials(phi, n, w, scale, p)
-    for a in range(p.shape[0] - 1):
+    last = p.shape[0] - 1
+    for a in range(last):
         c -= p[a]
         if c < 0.0:
             return a
-    return p.shape[0] - 1
+    while p[last] == 0.0:  # rounding must not lead to an action without mass
+        last -= 1
+    return last
 
 
 @njit(cache=True, nogil=True)

@@ -132,7 +132,8 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
     softmax(next_phi, K, Theta, hyper.beta, p)  # pi_t(.|y_t): Theta does not yet hold theta_t
     V = 0.0
     for a in range(p.shape[0]):
-        V += p[a] * score(next_phi, K, a, theta)
+        if p[a] > 0.0:  # a forbidden action scores minus infinity
+            V += p[a] * score(next_phi, K, a, theta)
     td = rewards[K] + hyper.gamma * V - core_score(core, j, theta)
     raise_log(state.log_lam, state.tree, j, hyper.eta * (m * td))
     state.td[0] += td

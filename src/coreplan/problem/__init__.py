@@ -1,40 +1,55 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
+from .adapters.scikit import sklearn_features
 from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
+from .boxes import Coverage, coverage
 from .features import (
+    UNAVAILABLE,
     CompiledFeatures,
     Features,
     FunctionFeatures,
     Phi,
     Sparse,
+    available,
     checked,
     fingerprint,
     first_fault,
 )
 from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
-from .model import CompiledModel, FunctionModel, Model
+from .masks import MaskedFeatures
+from .matrices import from_matrices, from_pairs
+from .model import CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
 from .tabular import Tabular, tabular_model
 from .zoo import ZOO, make
 
 __all__ = [
+    "UNAVAILABLE",
     "ZOO",
     "CompiledFeatures",
     "CompiledModel",
+    "Coverage",
     "Features",
     "FunctionFeatures",
     "FunctionModel",
+    "MaskedFeatures",
     "Model",
+    "NoiseModel",
     "Phi",
     "Problem",
+    "ScalarModel",
     "Sparse",
     "Tabular",
     "aggregation",
     "all_pairs",
+    "available",
     "checked",
+    "coverage",
     "fingerprint",
     "first_fault",
     "fourier",
+    "from_matrices",
+    "from_pairs",
     "interpolation",
     "interpolation_core",
     "make",
@@ -43,6 +58,7 @@ __all__ = [
     "radial",
     "rectilinear",
     "simplicial",
+    "sklearn_features",
     "table_features",
     "tabular_model",
     "tile_coding",

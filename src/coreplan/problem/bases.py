@@ -120,7 +120,7 @@ def simplicial(
     return CompiledFeatures(
         _kuhn, n_actions, int(nodes.prod()) * n_actions, 1.0, nonzeros=len(nodes) + 1,
         data=(lows, width / (nodes - 1), nodes), name="simplicial", state_shape=(len(nodes),), state_dtype=np.float64,
-        core=lambda: interpolation_core(low, high, shape, n_actions),
+        core=lambda: interpolation_core(low, high, shape, n_actions), box=(lows, lows + width), clips=True,
     )  # fmt: skip
 
 
@@ -173,6 +173,7 @@ def rectilinear(axes: Sequence[Sequence[float]], n_actions: int) -> CompiledFeat
     return CompiledFeatures(
         _rectilinear, n_actions, int(shape.prod()) * n_actions, 1.0, nonzeros=2 ** len(lists), data=(nodes, shape),
         name="rectilinear", state_shape=(len(lists),), state_dtype=np.float64, core=core,
+        box=([axis[0] for axis in lists], [axis[-1] for axis in lists]), clips=True,
     )  # fmt: skip
 
 
@@ -203,7 +204,8 @@ def tile_coding(
 ) -> CompiledFeatures:
     """`tilings` grids of shape + 1 tiles, each shifted by odd multiples of 1/tilings of a tile; weights 1/tilings.
 
-    A convex combination of indicators, hence radius 1/sqrt(tilings). It carries no core set.
+    A convex combination of indicators, hence radius 1/sqrt(tilings); the weights of an action sum to 1, so constants are
+    in the span without an intercept. It carries no core set. States outside fall into the tiles at the edge.
     """
     check_grid(low, high, shape, least=1)
     require_count("tile_coding", tilings=tilings)
@@ -214,6 +216,7 @@ def tile_coding(
     return CompiledFeatures(
         _tiles, n_actions, int((tiles + 1).prod()) * tilings * n_actions, 1.0 / math.sqrt(tilings), nonzeros=tilings,
         data=(lows, width, tiles, shifts), name="tile coding", state_shape=(len(tiles),), state_dtype=np.float64,
+        box=(lows, lows + width), clips=True,
     )  # fmt: skip
 
 
@@ -260,23 +263,30 @@ def polynomial(low: Sequence[float], high: Sequence[float], degree: int, n_actio
     Radius sqrt(number of monomials), attained at a corner.
     """
     require_count("polynomial", least=0, degree=degree)
-    return _smooth(_polynomial, "polynomial", low, high, _exponents(len(low), degree, total=True), n_actions)
+    return _smooth(
+        _polynomial, "polynomial", low, high, _exponents(len(low), degree, total=True), n_actions, clips=True
+    )
 
 
 def fourier(low: Sequence[float], high: Sequence[float], order: int, n_actions: int) -> CompiledFeatures:
-    """cos(pi c . x) for all c in {0..order}^D, x scaled to [0, 1]^D; the constant is one. Radius sqrt(number)."""
+    """cos(pi c . x) for all c in {0..order}^D, x scaled to [0, 1]^D; the constant is one. Radius sqrt(number).
+
+    States outside are not clipped: the cosines are mirrored at the edges.
+    """
     require_count("fourier", least=0, order=order)
-    return _smooth(_fourier, "Fourier", low, high, _exponents(len(low), order, total=False), n_actions)
+    return _smooth(
+        _fourier, "Fourier", low, high, _exponents(len(low), order, total=False), n_actions, clips=False
+    )
 
 
 def _smooth(
-    kernel: object, name: str, low: Sequence[float], high: Sequence[float], table: IntArray, n_actions: int
-) -> CompiledFeatures:
+    kernel: object, name: str, low: Sequence[float], high: Sequence[float], table: IntArray, n_actions: int, clips: bool
+) -> CompiledFeatures:  # fmt: skip
     lows, width = _box(low, high)
     k = len(table)
     return CompiledFeatures(
         kernel, n_actions, k * n_actions, math.sqrt(k), nonzeros=k, data=(lows, width, table), name=name,  # type: ignore[arg-type]
-        state_shape=(len(lows),), state_dtype=np.float64,
+        state_shape=(len(lows),), state_dtype=np.float64, box=(lows, lows + width), clips=clips,
     )  # fmt: skip
 
 
@@ -314,7 +324,9 @@ def radial(
     """Gaussian bumps of width `scale`, on a grid of `centres` nodes a dimension or at given points `[k, D]` of the box.
 
     Coordinates are scaled to [0, 1]; the default scale is the grid's spacing. Normalised they are a partition of unity:
-    constants are in the span and the radius is 1; otherwise it is sqrt(k), and an intercept may be added.
+    constants are in the span and the radius is 1; otherwise it is sqrt(k), and an intercept may be added (normalised it
+    would add nothing to the span). States outside are not clipped: normalised, the nearest centre takes all in the end;
+    otherwise the bumps fade to zero.
     """
     lows, width = _box(low, high)
     given = np.asarray(centres)
@@ -342,5 +354,5 @@ def radial(
     )
     return CompiledFeatures(
         _radial, n_actions, k * n_actions, radius, nonzeros=k, data=data, name="radial",
-        state_shape=(len(lows),), state_dtype=np.float64,
+        state_shape=(len(lows),), state_dtype=np.float64, box=(lows, lows + width), clips=False,
     )  # fmt: skip

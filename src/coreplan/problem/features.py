@@ -3,6 +3,9 @@
 A batch of features is dense, `[n, A, d]`, or `Sparse(index, weight)`, both `[n, A, k]`: interpolation
 and tile features have a handful of nonzeros, and a dense d-vector for each wastes orders of magnitude.
 Within a sparse row the indices of nonzero weights are distinct; rows are padded with weight 0.
+
+Masks travel with the features: a row whose first entry (of a sparse row, first weight) is `UNAVAILABLE` says that the
+action cannot be taken at that state, and every policy gives it probability zero.
 """
 
 from __future__ import annotations
@@ -16,10 +19,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numba import njit, types
 from numba.extending import is_jitted, overload
+from numpy.typing import NDArray
 
 from ..errors import CoreplanError, FeatureError, InputError, require_count, require_positive
 from .model import FloatArray, IntArray, States, as_states
 
+UNAVAILABLE = -float(
+    np.finfo(np.float64).max
+)  # finite, so that it survives files and checks; no feature is so long
 _SLACK = 1.0 + 1e-9  # a norm may exceed the radius by rounding only
 
 
@@ -31,6 +38,7 @@ class Sparse(NamedTuple):
 
 
 Phi: TypeAlias = FloatArray | Sparse
+Box: TypeAlias = tuple[Any, Any]  # low [D], high [D]
 
 
 @runtime_checkable
@@ -66,7 +74,7 @@ class FunctionFeatures:
     """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`.
 
     Two different functions of the same name and sizes have the same fingerprint: give `name` a version
-    where that matters.
+    where that matters. `box=(low [D], high [D])` says which states the map was made for: a run warns of others.
     """
 
     function: Callable[[States], Any]
@@ -75,6 +83,8 @@ class FunctionFeatures:
     radius: float
     nonzeros: int | None = None
     name: str = ""
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -96,7 +106,8 @@ class CompiledFeatures:
 
     `out` is `[n, A, d]` or `Sparse` with `[n, A, k]`, to be filled completely. A kernel answers a state
     it does not know with NaN, which the caller reports. `core()` gives the pairs of an exact core set, where the
-    features carry one by construction.
+    features carry one by construction. `box=(low [D], high [D])` says which states they were made for and
+    `clips` whether beyond an edge they stay at the edge's value: a run warns of states outside.
     """
 
     kernel: Callable[..., None]
@@ -109,6 +120,8 @@ class CompiledFeatures:
     state_shape: tuple[int, ...] = ()
     state_dtype: Any = np.int64
     core: Callable[[], tuple[States, IntArray]] | None = field(default=None, repr=False, compare=False)
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -157,7 +170,13 @@ def digest(*arrays: Any) -> str:
     return h.hexdigest()[:16]
 
 
-# Checks. One pair of kernels serves the compiled loop and the NumPy loop.
+def available(phi: Phi) -> NDArray[np.bool_]:
+    """Which actions can be taken, `[n, A]`, read off the features `[n, A, ...]`."""
+    return (phi.weight if isinstance(phi, Sparse) else phi)[..., 0] != UNAVAILABLE
+
+
+# Checks. One pair of kernels serves the compiled loop and the NumPy loop. A masked row is too long, so that maps
+# without masks pay nothing for the question.
 
 
 def first_fault(phi: Phi, dimension: int, radius: float) -> int:
@@ -176,12 +195,15 @@ def first_fault(phi: Phi, dimension: int, radius: float) -> int:
 def _fault_dense(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     for n in range(phi.shape[0]):
+        masked = 0
         for a in range(phi.shape[1]):
             norm2 = 0.0
             for i in range(phi.shape[2]):
                 norm2 += phi[n, a, i] * phi[n, a, i]
             if not norm2 <= limit:  # also true of NaN
-                return n * phi.shape[1] + a
+                masked += 1
+                if phi[n, a, 0] != UNAVAILABLE or masked == phi.shape[1]:
+                    return n * phi.shape[1] + a
     return -1
 
 
@@ -191,6 +213,7 @@ def _fault_sparse(phi, dimension, radius):
     index, weight = phi
     size = np.uint64(dimension)
     for n in range(weight.shape[0]):
+        masked = 0
         for a in range(weight.shape[1]):
             norm2 = 0.0
             outside = 0
@@ -199,7 +222,9 @@ def _fault_sparse(phi, dimension, radius):
                 if np.uint64(index[n, a, i]) >= size:  # a negative index becomes a huge one
                     outside += 1
             if outside > 0 or not norm2 <= limit:
-                return n * weight.shape[1] + a
+                masked += 1
+                if outside > 0 or weight[n, a, 0] != UNAVAILABLE or masked == weight.shape[1]:
+                    return n * weight.shape[1] + a
     return -1
 
 
@@ -213,6 +238,11 @@ def _first_fault(phi, dimension, radius):
 def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> None:
     """Raise the error for what `first_fault` found: it names the state, the action and the value."""
     n, a = divmod(fault, features.n_actions)
+    if not available(phi)[n].any():
+        raise FeatureError(
+            f"The mask forbids every action of state {np.asarray(states[n]).tolist()}; each state needs at least one. "
+            "Where the process has ended, allow any action and let it stay."
+        )
     where = f"of state {np.asarray(states[n]).tolist()} and action {a}"
     if isinstance(phi, Sparse):
         index, weight = phi.index[n, a], phi.weight[n, a]
@@ -253,7 +283,7 @@ def checked(features: Features, states: States) -> Phi:
             f"The features '{name}' raised {type(error).__name__}: {text[-1].strip() if text else ''} "
             f"(on a batch of {len(states)} states). Call them on such a batch yourself to find the line."
         ) from error
-    phi = values if isinstance(features, CompiledFeatures) else _as_phi(values, len(states), features)
+    phi = values if isinstance(features, CompiledFeatures) else as_phi(values, len(states), features)
     fault = first_fault(phi, features.dimension, features.radius)
     if fault < 0 and isinstance(phi, Sparse):
         fault = _first_repeat(phi)
@@ -275,7 +305,7 @@ def _first_repeat(phi):
     return -1
 
 
-def _as_phi(values: Any, n: int, features: Features) -> Phi:
+def as_phi(values: Any, n: int, features: Features) -> Phi:
     """What a user's feature map returned as our own copy, since a map may reuse its output."""
     if features.nonzeros is None:
         return _numbers("features", values, "fiub", np.float64, (n, features.n_actions, features.dimension))
@@ -311,6 +341,12 @@ def _check_declaration(features: Any) -> None:
         owner, n_actions=features.n_actions, dimension=features.dimension, nonzeros=features.nonzeros
     )
     require_positive(owner, radius=features.radius)
+    if features.box is not None:
+        edges = np.asarray(features.box, dtype=float)  # [2, D]
+        if edges.ndim != 2 or len(edges) != 2 or not (edges[0] < edges[1]).all():
+            raise InputError(
+                f"`{owner}(box=...)` must be (low [D], high [D]) with low < high, got {features.box!r}."
+            )
 
 
 def _describe(features: Features, **more: Any) -> dict[str, Any]:

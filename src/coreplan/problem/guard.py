@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numba import njit
 
-from ..errors import CoreplanError, SimulatorError
+from ..errors import CoreplanError, InputError, SimulatorError
 from .model import FloatArray, IntArray, States
 from .problem import Problem
 
@@ -23,6 +23,7 @@ class Guard:
     def __init__(self, problem: Problem, like: States | None = None) -> None:
         """States must look like those of `like` (`[m, ...]`); without it, like the first initial states."""
         self.problem, self.like = problem, like
+        self.repeated = False  # whether a step with given noise was asked twice
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
         self.limits = (low - slack, high + slack, low, high - low)
@@ -33,17 +34,50 @@ class Guard:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair, checked; rewards mapped to [0, 1]."""
+        return self._checked(self._call("step", rng, states, actions), states, actions)
+
+    def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        """`step` by the noise given, `[n, noise_dimension]`, checked alike.
+
+        The first batch is asked twice: what is not a function of its noise cannot be fed common or quasi-random noise.
+        """
+        if getattr(self.problem.model, "noise_dimension", None) is None:
+            raise InputError(
+                f"{type(self.problem.model).__name__} is not a function of its noise: it declares no noise_dimension. "
+                "NoiseModel makes one, or CompiledModel with a noise_kernel."
+            )
+        rewards, next_states = self._checked(
+            self._call("step_with", states, actions, noise), states, actions, "step_with"
+        )
+        if not self.repeated:
+            again = self._checked(
+                self._call("step_with", states, actions, noise), states, actions, "step_with"
+            )
+            self._compare(states, actions, (rewards, next_states), again)
+            self.repeated = True
+        return rewards, next_states
+
+    def _compare(self, states: States, actions: IntArray, one: Any, two: Any) -> None:
+        for n in range(len(actions)):
+            if one[0][n] != two[0][n] or one[1][n].tobytes() != two[1][n].tobytes():
+                raise SimulatorError(
+                    f"step gave two answers to state {np.asarray(states[n]).tolist()}, action {actions[n]} and one noise. "
+                    "Take all randomness from `noise` and keep nothing between calls, or use FunctionModel."
+                )
+
+    def _checked(
+        self, answer: Any, states: States, actions: IntArray, name: str = "step"
+    ) -> tuple[FloatArray, States]:
         n = len(actions)
-        answer = self._call("step", rng, states, actions)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise SimulatorError(f"step must return (rewards, next_states), got {_kind(answer)}.")
-        rewards = _array("step's rewards", answer[0])
+            raise SimulatorError(f"{name} must return (rewards, next_states), got {_kind(answer)}.")
+        rewards = _array(f"{name}'s rewards", answer[0])
         if rewards.shape != (n,) or rewards.dtype.kind not in "fiub":
             raise SimulatorError(
-                f"step was given {n} pairs and must return {n} real rewards in an array of shape ({n},); "
+                f"{name} was given {n} pairs and must return {n} real rewards in an array of shape ({n},); "
                 f"got {_kind(answer[0])}."
             )
-        next_states = self._states("step", answer[1], n)
+        next_states = self._states(name, answer[1], n)
         rewards = rewards.astype(np.float64)
         at = first_bad_reward(rewards, self.limits)
         if at >= 0:
@@ -155,5 +189,5 @@ def _kind(value: Any) -> str:
 def _batch(arguments: tuple[Any, ...]) -> str:
     if len(arguments) == 2:
         return f"It was asked for {arguments[1]} initial states."
-    _, states, actions = arguments
+    states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
     return f"The batch held {len(actions)} pairs, the first with state {states[0].tolist()} and action {actions[0]}."

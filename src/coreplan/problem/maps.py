@@ -153,6 +153,8 @@ def interpolation(
         state_shape=(len(nodes),),
         state_dtype=np.float64,
         core=lambda: interpolation_core(low, high, shape, n_actions),
+        box=(lows, highs),
+        clips=True,
     )
 
 

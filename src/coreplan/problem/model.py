@@ -2,6 +2,8 @@
 
 A `Model` is anything with `n_actions`, `initial(rng, n)` and `step(rng, states, actions)`. States
 are arrays whose first axis is the batch, of any shape and dtype; coreplan never looks inside them.
+A model that is a function of its noise says so by `noise_dimension` and `step_with(states, actions, noise)`: a planner
+may then feed it quasi-random or common noise.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from numba.extending import is_jitted
 from numpy.typing import NDArray
 
-from ..errors import InputError, require_count
+from ..errors import InputError, SimulatorError, require_count
 
 States = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -52,6 +54,92 @@ class FunctionModel:
         require_count("FunctionModel", n_actions=self.n_actions)
 
 
+class ScalarModel:
+    """A model from plain functions of one state.
+
+    `initial(rng) -> state`; `step(rng, state, action) -> (reward, next_state)`. States are numbers or arrays of one
+    fixed shape. The quickest way in and the slowest to run: a Python call a query, some hundred thousand a second
+    at best, where batched functions make millions.
+    """
+
+    def __init__(
+        self,
+        n_actions: int,
+        initial: Callable[[np.random.Generator], Any],
+        step: Callable[[np.random.Generator, Any, int], tuple[float, Any]],
+    ) -> None:
+        require_count("ScalarModel", n_actions=n_actions)
+        self.n_actions, self._initial, self._step = n_actions, initial, step
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` draws from nu0, `[n, ...]`."""
+        return _stack("initial", [np.array(self._initial(rng)) for _ in range(n)])
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
+        states = np.array(states)  # a copy: a step may change its state in place
+        rewards, next_states = np.empty(len(actions)), []
+        for n, action in enumerate(actions):
+            answer = self._step(rng, states[n], int(action))
+            if not isinstance(answer, tuple) or len(answer) != 2 or np.ndim(answer[0]) != 0:
+                raise SimulatorError(
+                    f"step(rng, state, action) must return (reward, next_state) with one number as reward, got {answer!r} "
+                    f"for state {states[n].tolist()} and action {action}."
+                )
+            rewards[n] = answer[0]
+            next_states.append(np.array(answer[1]))  # a copy: the array may be used again for the next pair
+        return rewards, _stack("step", next_states)
+
+
+def _stack(name: str, states: list[NDArray[Any]]) -> States:
+    shapes = {state.shape for state in states}
+    if len(shapes) > 1:
+        raise SimulatorError(
+            f"{name} must return states of one shape, got {' and '.join(map(str, sorted(shapes)[:2]))}."
+        )
+    return np.stack(states)
+
+
+class NoiseModel:
+    """A model that is a function of uniforms.
+
+    `step(states, actions, noise) -> (rewards, next_states)` for noise `[n, k]` in [0, 1). With `initial_noise_dimension`
+    k0 also `initial(noise) -> states` for noise `[n, k0]`; without it `initial(rng, n)`, as in FunctionModel.
+    All randomness must come from `noise`, by inversion for instance; the first use by a planner checks it.
+    """
+
+    def __init__(
+        self,
+        n_actions: int,
+        initial: Callable[..., States],
+        step: Callable[[States, IntArray, FloatArray], tuple[FloatArray, States]],
+        noise_dimension: int,
+        initial_noise_dimension: int | None = None,
+    ) -> None:
+        require_count(
+            "NoiseModel",
+            n_actions=n_actions,
+            noise_dimension=noise_dimension,
+            initial_noise_dimension=initial_noise_dimension,
+        )
+        self.n_actions, self._initial, self._step = n_actions, initial, step
+        self.noise_dimension, self.initial_noise_dimension = noise_dimension, initial_noise_dimension
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` draws from nu0, `[n, ...]`."""
+        if self.initial_noise_dimension is None:
+            return self._initial(rng, n)
+        return self._initial(rng.random((n, self.initial_noise_dimension)))
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair by fresh uniforms: rewards `[n]`, next states `[n, ...]`."""
+        return self.step_with(states, actions, rng.random((len(actions), self.noise_dimension)))
+
+    def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        """One transition from each pair by the noise given, `[n, k]`."""
+        return self._step(states, actions, as_noise(noise, len(actions), self.noise_dimension))
+
+
 @dataclass(frozen=True)
 class CompiledModel:
     """A model of two Numba functions that fill arrays; a run with one is compiled as a whole.
@@ -60,6 +148,8 @@ class CompiledModel:
     `step_kernel(rng, data, states, actions, rewards, next_states)` fills `rewards [n]` and
     `next_states [n, ...]`. Both take their arrays through the tuple `data` instead of closing over
     them, else Numba cannot cache what it compiles. Decorate with `@numba.njit(cache=True)`.
+    `noise_kernel(data, states, actions, noise, rewards, next_states)`, with `noise [n, noise_dimension]` in [0, 1), is the
+    same step as a function of its noise, where there is one.
     """
 
     n_actions: int
@@ -68,10 +158,15 @@ class CompiledModel:
     data: tuple[Any, ...] = field(repr=False, default=())
     state_shape: tuple[int, ...] = ()
     state_dtype: Any = np.int64
+    noise_kernel: Callable[..., None] | None = None
+    noise_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("CompiledModel", n_actions=self.n_actions)
-        for name in ("initial_kernel", "step_kernel"):
+        require_count("CompiledModel", n_actions=self.n_actions, noise_dimension=self.noise_dimension)
+        if (self.noise_kernel is None) != (self.noise_dimension is None):
+            raise InputError("`CompiledModel` takes noise_kernel and noise_dimension together, or neither.")
+        noise = () if self.noise_kernel is None else ("noise_kernel",)
+        for name in ("initial_kernel", "step_kernel", *noise):
             if not is_jitted(getattr(self, name)):
                 raise InputError(
                     f"`CompiledModel({name}=...)` must be a Numba function, got {getattr(self, name)!r}. "
@@ -90,12 +185,33 @@ class CompiledModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
-        states = as_states(states, self.state_shape, self.state_dtype, "The model")
-        actions = np.ascontiguousarray(actions, dtype=np.int64)
-        rewards = np.empty(len(states))
-        next_states = self.empty_states(len(states))
+        states, actions, rewards, next_states = self._arrays(states, actions)
         self.step_kernel(rng, self.data, states, actions, rewards, next_states)
         return rewards, next_states
+
+    def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        """One transition from each pair by the noise given, `[n, noise_dimension]`."""
+        if self.noise_kernel is None or self.noise_dimension is None:
+            raise InputError("This CompiledModel has no noise_kernel: its noise cannot be given.")
+        states, actions, rewards, next_states = self._arrays(states, actions)
+        noise = as_noise(noise, len(actions), self.noise_dimension)
+        self.noise_kernel(self.data, states, actions, noise, rewards, next_states)
+        return rewards, next_states
+
+    def _arrays(self, states: States, actions: IntArray) -> tuple[States, IntArray, FloatArray, States]:
+        states = as_states(states, self.state_shape, self.state_dtype, "The model")
+        n = len(states)
+        return states, np.ascontiguousarray(actions, dtype=np.int64), np.empty(n), self.empty_states(n)
+
+
+def as_noise(noise: Any, n: int, k: int) -> FloatArray:
+    """Noise as the array `[n, k]` of numbers in [0, 1) that a step needs, or an error."""
+    noise = np.ascontiguousarray(noise, dtype=np.float64)
+    if noise.shape != (n, k):
+        raise InputError(f"{n} pairs need noise of shape {(n, k)}, got {noise.shape}.")
+    if not ((noise >= 0.0) & (noise < 1.0)).all():
+        raise InputError("Noise must lie in [0, 1).")
+    return noise
 
 
 def as_states(states: Any, shape: tuple[int, ...], dtype: Any, who: str) -> States:

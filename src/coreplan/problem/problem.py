@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from .features import CompiledFeatures, Features
+from .masks import Mask, MaskedFeatures, check_core, masked_table
 from .model import CompiledModel, IntArray, Model, States
 from .tabular import Tabular
 
@@ -30,6 +31,8 @@ class Problem:
     name: how reports call it; for a built-in problem, the name that builds it again.
     tabular: a function that enumerates the problem exactly, if that is possible. Only judges use it:
         a planner sees samples and features.
+    mask: `mask(states)` is bool `[n, A]`, True where an action can be taken; each state needs one. The features are
+        wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
     """
 
     model: Model
@@ -39,6 +42,7 @@ class Problem:
     core_pairs: tuple[States, IntArray] | None = field(default=None, repr=False)
     name: str = "problem"
     tabular: Callable[[], Tabular] | None = field(default=None, repr=False)
+    mask: Mask | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -77,11 +81,27 @@ class Problem:
                 f"The model's states have shape {self.model.state_shape} each and the features "  # type: ignore[attr-defined]
                 f"need {self.features.state_shape}."  # type: ignore[attr-defined]
             )
+        if self.mask is not None:
+            self._apply_mask(self.mask)
         carried = getattr(self.features, "core", None)
         if self.core_pairs is None and carried is not None:
             object.__setattr__(self, "core_pairs", carried())
         object.__setattr__(self, "discount", discount)
         object.__setattr__(self, "reward_range", (low, high))
+
+    def _apply_mask(self, mask: Mask) -> None:
+        if not callable(mask):
+            raise InputError(
+                f"`Problem(mask=...)` must be a function: mask(states) -> bool [n, A]; got {mask!r}."
+            )
+        features, tabular = self.features, self.tabular
+        if not isinstance(features, MaskedFeatures) or features.mask is not mask:  # a copy has it already
+            features = MaskedFeatures(features, mask)
+            object.__setattr__(self, "features", features)
+        if tabular is not None:
+            object.__setattr__(self, "tabular", lambda: masked_table(tabular(), features))
+        if self.core_pairs is not None:
+            check_core(features, *self.core_pairs)
 
     @property
     def n_actions(self) -> int:

@@ -180,7 +180,7 @@ class CompiledLoop:
 
     def warm_up(self) -> None:
         try:
-            self._check_kernels()
+            states = self._check_kernels()
             self._run(0)
         except CoreplanError:
             raise
@@ -192,10 +192,13 @@ class CompiledLoop:
             ) from None
         except Exception as error:
             raise _raised(error) from error
+        self.simulator.lookout.see(*states)
 
-    def _check_kernels(self) -> None:
+    def _check_kernels(self) -> tuple[States, States]:
         """The same noise into differently filled arrays: a kernel that leaves entries unwritten, or that draws
-        from elsewhere, gives itself away, and would make runs that cannot be repeated."""
+        from elsewhere, gives itself away, and would make runs that cannot be repeated.
+
+        Returns the initial states and the next states of the trial."""
         model, features, (states, actions, _) = self.model, self.features, self.core
         seen = []
         for fill_value in (0, 1):
@@ -215,6 +218,7 @@ class CompiledLoop:
                     f"The compiled {name} gave two answers to the same question and noise: it leaves entries of its "
                     "output unwritten, or draws from another source than `rng`. Write every entry, draw from `rng` only."
                 )
+        return seen[0][0], seen[0][2]
 
     def _run(self, n: int) -> int:
         k, model, f = self.kernels, self.model, self.features
@@ -251,6 +255,7 @@ class CompiledLoop:
                 raise _raised(error) from error
             raise
         simulator.served(n * size, n * self.kernels.n_initial)
+        simulator.lookout.see(self.buffers.initial_states, self.buffers.next_states)
 
     def _raise_fault(self) -> None:
         b, simulator, features = self.buffers, self.simulator, self.features

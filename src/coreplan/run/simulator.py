@@ -14,6 +14,7 @@ import numpy as np
 from ..core import CoreSet
 from ..planners import Answers, Ask
 from ..problem import Problem, checked
+from ..problem.boxes import Lookout
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
 from ..seeds import restore, simulator_stream, state_of
@@ -27,6 +28,7 @@ class Simulator:
     def __init__(self, problem: Problem, core: CoreSet | None, seed: int, block: int = BLOCK) -> None:
         self.problem, self.core, self.seed, self.block = problem, core, seed, block
         self.guard = Guard(problem, like=None if core is None else core.states)
+        self.lookout = Lookout(problem.features)
         self.queries = 0
         self.initial_draws = 0
         self.block_number = 0
@@ -77,11 +79,14 @@ class Simulator:
         if ask.n_initial:
             initial_states = self.guard.initial(self.stream, ask.n_initial)
             initial_phi = checked(features, initial_states)
+            self.lookout.see(initial_states)
         self.served(0, ask.n_initial)
         if len(actions) == 0:  # only initial states were asked for
             return Answers(ask, np.empty(0), states, None, initial_phi, initial_states)
         rewards, next_states = self._step(states, actions)
-        return Answers(ask, rewards, next_states, checked(features, next_states), initial_phi, initial_states)
+        next_phi = checked(features, next_states)
+        self.lookout.see(next_states)
+        return Answers(ask, rewards, next_states, next_phi, initial_phi, initial_states)
 
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
         if ask.core_index is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Problem, Sparse
+from ..problem import UNAVAILABLE, Problem, Sparse
 from ..problem.model import FloatArray
 from ..seeds import planner_stream, simulator_stream
 
@@ -24,6 +24,12 @@ def dense(phi: Any, d: int) -> FloatArray:
     for at in np.ndindex(phi.index.shape):
         out[at[:-1]][phi.index[at]] += phi.weight[at]
     return out
+
+
+def scores(phi: FloatArray, theta: FloatArray) -> FloatArray:
+    """phi . theta, minus infinity where a mask forbids the action."""
+    closed = phi[..., 0] == UNAVAILABLE
+    return np.where(closed, -np.inf, np.where(closed[..., None], 0.0, phi) @ theta)
 
 
 def softmax(q: FloatArray) -> FloatArray:
@@ -69,7 +75,7 @@ def algorithm_1(
         if v[2 * K] * t < 1:
             out.J = t
         phi0, phiy = dense(problem.features(x0), d), dense(problem.features(y), d)
-        pi0, piy = softmax(beta * phi0 @ Theta), softmax(beta * phiy @ Theta)
+        pi0, piy = softmax(beta * scores(phi0, Theta)), softmax(beta * scores(phiy, Theta))
         inner = [theta]  # theta^(1) = theta_{t-1}
         for i in range(K):
             a0, a = inverse(pi0[i], v[i]), inverse(piy[i], v[K + i])
@@ -79,7 +85,8 @@ def algorithm_1(
             inner.append(step * D / norm if norm > D else step)
         theta = np.mean(inner[:K], axis=0)
         r = (rewards[K] - low) / (high - low)
-        V = piy[K] @ (phiy[K] @ theta)
+        taken = piy[K] > 0
+        V = piy[K][taken] @ scores(phiy[K], theta)[taken]
         gradient = np.zeros(m)
         gradient[j[K]] = m * (r + gamma * V - core[j[K]] @ theta)
         lam = softmax(np.log(lam) + eta * gradient)

@@ -30,16 +30,28 @@ def _initial(rng, data, states):
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):
+def _transition(data, states, actions, n, u, v, rewards, next_states):
+    """Query n of the batch, demands by the uniforms u and v."""
     r, demand1, demand2, orders, cap = data
+    s1, s2, a = int(states[n, 0]), int(states[n, 1]), actions[n]
+    rewards[n] = r[s1, s2, a]
+    d1 = first_above(demand1, 0, demand1.shape[0], u)
+    d2 = first_above(demand2, 0, demand2.shape[0], v)
+    next_states[n, 0] = max(min(s1 + orders[a, 0], cap) - d1, 0)
+    next_states[n, 1] = max(min(s2 + orders[a, 1], cap) - d2, 0)
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
-        s1, s2, a = int(states[n, 0]), int(states[n, 1]), actions[n]
-        rewards[n] = r[s1, s2, a]
         u, v = rng.random(), rng.random()
-        d1 = first_above(demand1, 0, demand1.shape[0], u)
-        d2 = first_above(demand2, 0, demand2.shape[0], v)
-        next_states[n, 0] = max(min(s1 + orders[a, 0], cap) - d1, 0)
-        next_states[n, 1] = max(min(s2 + orders[a, 1], cap) - d2, 0)
+        _transition(data, states, actions, n, u, v, rewards, next_states)
+
+
+@njit(cache=True, nogil=True)
+def _step_with(data, states, actions, noise, rewards, next_states):
+    for n in range(states.shape[0]):
+        _transition(data, states, actions, n, noise[n, 0], noise[n, 1], rewards, next_states)
 
 
 def _demand(mean: float) -> FloatArray:
@@ -90,7 +102,16 @@ def inventory(features: str = "grid", grid: int = 7, discount: float = 0.95) -> 
     box = ([0.0, 0.0], [float(_CAP)] * 2)
     data = (r, cumulate(_demand(_MEAN[0])), cumulate(_demand(_MEAN[1])), _ORDERS, _CAP)
     return Problem(
-        model=CompiledModel(len(_ORDERS), _initial, _step, data, state_shape=(2,), state_dtype=np.float64),
+        model=CompiledModel(
+            len(_ORDERS),
+            _initial,
+            _step,
+            data,
+            state_shape=(2,),
+            state_dtype=np.float64,
+            noise_kernel=_step_with,
+            noise_dimension=2,
+        ),
         features=interpolation(*box, [grid, grid], 9) if features == "grid" else polynomial(*box, 2, 9),
         discount=discount,
         reward_range=(low, high),

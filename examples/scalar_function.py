@@ -1,0 +1,28 @@
+"""A model from plain functions of one state: the quickest way in. A boat drifts left; rowing right costs a little."""
+
+import numpy as np
+
+from coreplan import PrimalDual, Problem, ScalarModel, evaluate, plan
+from coreplan.problem import interpolation
+
+
+def initial(rng):
+    return [rng.random()]  # a state is one number in [0, 1]
+
+
+def step(rng, state, action):  # action 1 rows
+    place = state[0] + (0.15 if action == 1 else -0.1) + 0.05 * rng.standard_normal()
+    place = min(max(place, 0.0), 1.0)
+    return place - 0.1 * action, [place]
+
+
+problem = Problem(
+    model=ScalarModel(n_actions=2, initial=initial, step=step),
+    features=interpolation([0.0], [1.0], shape=[5], n_actions=2),  # brings its core set: nodes x actions
+    discount=0.9,
+    reward_range=(-0.1, 1.0),
+)
+planner = PrimalDual(K=20, eta=1e-2, beta=0.1, alpha=0.1, output="greedy")
+result = plan(problem, planner=planner, budget=20_000, seed=0)
+print("rows at", {x: int(result.policy.act(np.array([[x]]), rng=0)[0]) for x in (0.1, 0.5, 0.9)})
+print(f"average reward {problem.to_reward_units(evaluate(problem, result.policy, rollouts=50).value):.2f}")
