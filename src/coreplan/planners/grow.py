@@ -111,11 +111,12 @@ class Grow(Planner):
 
     def init(self, rng: np.random.Generator) -> State:
         d1 = self._setup.dimension + 1
-        none, no_int, no_float = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0, 0))
-        index = np.zeros((0, 0, 0), dtype=np.int32)
+        none, no_int = np.zeros(0), np.zeros(0, dtype=np.int64)
+        index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
+        indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), no_int, none, none, index, no_float,
-            none, no_int, none, index[0:0, 0], no_float[0:0, 0], index, no_float, none, none, none,
+            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), no_int, none, none, indices, weights,
+            none, no_int, none, index, weight, indices, weights, none, none, none,
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
