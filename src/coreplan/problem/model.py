@@ -58,7 +58,7 @@ class ScalarModel:
     """A model from plain functions of one state.
 
     `initial(rng) -> state`; `step(rng, state, action) -> (reward, next_state)`. States are numbers or arrays of one
-    fixed shape. The quickest way in and the slowest to run: a Python call a query, some hundred thousand a second
+    fixed shape. The quickest way in and the slowest to run: a Python call a query, a few hundred thousand a second
     at best, where batched functions make millions.
     """
 
