@@ -15,6 +15,9 @@ from .problem import (
     Model,
     Problem,
     Sparse,
+    from_gymnasium,
+    from_gymnax,
+    from_jax,
     make,
 )
 from .run import Plan, plan
@@ -42,6 +45,9 @@ __all__ = [
     "Status",
     "__version__",
     "evaluate",
+    "from_gymnasium",
+    "from_gymnax",
+    "from_jax",
     "load_policy",
     "make",
     "plan",

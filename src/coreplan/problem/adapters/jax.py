@@ -1,0 +1,256 @@
+"""Problems from pure JAX functions, compiled and vectorised by JAX; and gymnax environments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import CoreplanError, InputError, require_count
+from ..features import Features
+from ..model import FloatArray, IntArray, States, as_states
+from ..problem import Problem
+from ..terminal import ended, terminated
+from .common import Packing, action_values, need, reward_bounds, terminal_problem
+
+_LEAST = 8  # the smallest batch that is compiled
+_ROUNDING = 1e-6  # float32 rewards may leave their range by this part of it
+_FOREVER = 2**31 - 1
+_PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)
+_REWARDS = {
+    "MountainCar-v0": (-1.0, 0.0),
+    "CartPole-v1": (0.0, 1.0),
+    "Acrobot-v1": (-1.0, 0.0),
+    "Pendulum-v1": (_PENDULUM, 0.0),
+}
+_WALKS, _STEPS = 64, 128  # on which `drop` is checked
+
+
+class JaxModel:
+    """Pure functions `initial(key)` and `step(key, state, action)`, under jit and vmap.
+
+    States (any tree of arrays) become rows of float64 and the terminal column, leaf after leaf in JAX's own
+    order, `names` saying which; they go back in their own dtypes. Keys come from the NumPy stream, 64 bits a query.
+    Batches are padded to powers of two, else every new size would be compiled anew. `drop` names parts of
+    the state that are left out of the row and held at the value they have in an initial state.
+    """
+
+    def __init__(
+        self,
+        initial: Callable[..., Any],
+        step: Callable[..., Any],
+        values: Any,
+        bounds: tuple[float, float],
+        name: str,
+        drop: Sequence[str] = (),
+    ) -> None:
+        jax = need("jax", "gymnax")
+        self.n_actions, self.bounds, self.name = len(values), bounds, name
+        self._key_words = int(jax.random.PRNGKey(0).shape[-1])
+        try:
+            first = jax.tree_util.tree_map(jax.numpy.asarray, initial(jax.random.PRNGKey(0)))
+        except Exception as error:
+            raise InputError(f"{name}: initial(key) raised {type(error).__name__}: {_line(error)}") from error
+        paths, tree = jax.tree_util.tree_flatten_with_path(first)
+        words = [jax.tree_util.keystr(path).strip(".[]'\"") for path, _ in paths]
+        unknown = sorted(set(drop) - set(words))
+        if unknown:
+            raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {words}.")
+        kept = [word not in drop for word in words]
+        self.packing = Packing.of([leaf for (_, leaf), keep in zip(paths, kept, strict=True) if keep])
+        self.columns = self.packing.columns
+        self.names = [word for word, keep in zip(words, kept, strict=True) if keep]
+        held = [leaf for _, leaf in paths]
+        choices = jax.numpy.asarray(values)
+
+        def parts(state):  # of the kept leaves, each in the shape and dtype of the first state
+            found, shape = jax.tree_util.tree_flatten(state)
+            if shape != tree or [x.size for x in map(jax.numpy.asarray, found)] != [x.size for x in held]:
+                raise TypeError(f"step returns a state that looks like {shape}, initial one like {tree}")
+            return [
+                jax.numpy.asarray(x).reshape(like.shape).astype(like.dtype)
+                for x, like, keep in zip(found, held, kept, strict=True)
+                if keep
+            ]
+
+        def step_parts(key, living, action):
+            given = iter(living)
+            state = tree.unflatten(
+                [next(given) if keep else like for like, keep in zip(held, kept, strict=True)]
+            )
+            reward, after, done = step(key, state, choices[action])
+            return jax.numpy.reshape(reward, ()), parts(after), jax.numpy.reshape(done, ()).astype(bool)
+
+        self._initial = jax.jit(jax.vmap(lambda key: parts(initial(key))))
+        self._step = jax.jit(jax.vmap(step_parts))
+        try:
+            self.step(
+                np.random.default_rng(0), self.initial(np.random.default_rng(0), 1), np.zeros(1, np.int64)
+            )
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{name}: step(key, state, action) must return (reward, next_state, terminated) and be pure JAX; "
+                f"{type(error).__name__}: {_line(error)}"
+            ) from error
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` initial states, `[n, D + 1]`."""
+        states = np.zeros((n, self.columns + 1))
+        parts = self._initial(self._keys(rng, n))
+        states[:, :-1] = self.packing.pack([np.asarray(x)[:n] for x in parts], n)
+        return states
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair."""
+        states = as_states(states, (self.columns + 1,), np.float64, self.name)
+        n = len(states)
+        living = [_padded(x) for x in self.packing.unpack(states[:, :-1])]
+        chosen = _padded(np.asarray(actions, dtype=np.int32))
+        reward, parts, done = self._step(self._keys(rng, n), living, chosen)
+        next_states = np.zeros_like(states)
+        next_states[:, :-1] = self.packing.pack([np.asarray(x)[:n] for x in parts], n)
+        before = ended(states)
+        next_states[before | np.asarray(done)[:n]] = terminated(self.columns)
+        rewards = np.where(before, 0.0, np.asarray(reward, dtype=np.float64)[:n])
+        return self._within(rewards), next_states
+
+    def _keys(self, rng: np.random.Generator, n: int) -> Any:
+        return _padded(rng.integers(0, 2**32, size=(n, self._key_words), dtype=np.uint32))
+
+    def _within(self, rewards: FloatArray) -> FloatArray:
+        """Rewards that left the range by rounding are put on its end; others are for the guard to report."""
+        low, high = self.bounds
+        slack = _ROUNDING * (high - low)
+        close = (rewards > low - slack) & (rewards < high + slack)
+        return np.where(close, np.clip(rewards, low, high), rewards)
+
+
+def _padded(array: Any) -> Any:
+    """The batch with its first row repeated up to the next power of two."""
+    n = len(array)
+    size = max(_LEAST, 1 << (n - 1).bit_length()) if n else _LEAST
+    filler = array[:1] if n else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
+    return np.concatenate([array, np.repeat(filler, size - n, axis=0)])
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def from_jax(
+    initial: Callable[..., Any],
+    step: Callable[..., Any],
+    n_actions: int,
+    features: Features,
+    discount: float = 0.99,
+    *,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    actions: Sequence[Any] | None = None,
+    observe: Callable[[States], Any] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+    drop: Sequence[str] = (),
+    name: str = "jax",
+) -> Problem:
+    """A problem from pure JAX functions of ONE state; JAX compiles and vectorises them.
+
+    `initial(key) -> state`, any tree of arrays; `step(key, state, action) -> (reward, next_state,
+    terminated)`. Rows hold the leaves one after the other in JAX's order (fields of a dataclass as declared, a
+    parent's first; keys of a dict sorted) and the terminal column; `problem.model.names` lists them. `features` speak about
+    the row without the terminal column. `actions` are the values that 0..n_actions-1 stand for, themselves by default. JAX
+    computes in float32 unless told otherwise; results may differ in the last bit between batch sizes.
+    """
+    require_count("from_jax", n_actions=n_actions)
+    if actions is not None and len(actions) != n_actions:
+        raise InputError(f"`from_jax(actions=...)` has {len(actions)} values for n_actions={n_actions}.")
+    values = (
+        np.arange(n_actions, dtype=np.int32)
+        if actions is None
+        else np.stack([np.asarray(a) for a in actions])
+    )
+    bounds = reward_bounds(reward_range, None, name)
+    model = JaxModel(initial, step, values, bounds, name, drop)
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def from_gymnax(
+    env: Any,
+    features: Features,
+    discount: float = 0.99,
+    *,
+    params: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    actions: Sequence[Any] | None = None,
+    observe: Callable[[States], Any] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+    drop: Sequence[str] | None = None,
+) -> Problem:
+    """A problem from a gymnax environment or its name; nothing resets inside a query.
+
+    Episodes of gymnax end at `max_steps_in_episode` by a clock in the state. That is truncation, not termination:
+    by default (`drop=None`) the limit is lifted and the clock `time` is dropped from the state (so is Pendulum's
+    `last_u`), after a check on random walks that nothing else depends on it. An environment whose rewards do depend
+    on its clock needs `drop=()`: then the clock is a column and the limit stands. Columns are the fields of gymnax's
+    EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for CartPole-v1. See `from_jax`.
+    """
+    need("jax", "gymnax")
+    gymnax = need("gymnax", "gymnax")
+    if isinstance(env, str):
+        if env not in gymnax.registered_envs:
+            raise InputError(
+                f"gymnax has no environment {env!r}; it has {', '.join(gymnax.registered_envs)}."
+            )
+        env, usual = gymnax.make(env)
+    else:
+        usual = getattr(env, "default_params", None)
+    if not (callable(getattr(env, "step_env", None)) and callable(getattr(env, "reset_env", None))):
+        raise InputError(
+            f"`from_gymnax(env)` takes a gymnax environment or its name, got {type(env).__name__}."
+        )
+    params = usual if params is None else params
+    name = str(getattr(env, "name", type(env).__name__))
+    if drop is None:
+        drop = ("time", "last_u") if name == "Pendulum-v1" else ("time",)
+    if "time" in drop and hasattr(params, "max_steps_in_episode"):
+        params = params.replace(max_steps_in_episode=_FOREVER)
+    values = np.stack([np.asarray(v) for v in action_values(env.action_space(params), actions, name)])
+    bounds = reward_bounds(reward_range, _REWARDS.get(name), name)
+
+    def initial(key):
+        return env.reset_env(key, params)[1]
+
+    def step(key, state, action):
+        _, after, reward, done, _ = env.step_env(key, state, action, params)
+        return reward, after, done
+
+    _check_drop(initial, step, values, drop, name)
+    model = JaxModel(initial, step, values, bounds, name, drop)
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def _check_drop(initial: Any, step: Any, values: Any, drop: Sequence[str], name: str) -> None:
+    """Raise where steps depend on what is dropped: random walks of the whole state against the shortened one."""
+    if not drop:
+        return
+    whole = JaxModel(initial, step, values, (0.0, 1.0), name)
+    short = JaxModel(initial, step, values, (0.0, 1.0), name, drop)
+    kept = np.repeat([word in short.names for word in whole.names], whole.packing.sizes)
+    kept = np.append(kept, True)  # the terminal column
+    rng = np.random.default_rng(0)
+    states = whole.initial(rng, _WALKS)
+    for t in range(_STEPS):
+        actions = rng.integers(whole.n_actions, size=_WALKS)
+        reward, after = whole.step(np.random.default_rng(t), states, actions)
+        reward_short, after_short = short.step(np.random.default_rng(t), states[:, kept], actions)
+        living = ~ended(states)
+        same = np.isclose(reward, reward_short) & np.isclose(after[:, kept], after_short).all(axis=1)
+        if not same[living].all():
+            raise InputError(
+                f"{name} depends on {', '.join(drop)}, which would be dropped from its state. Give drop=() to keep "
+                "the whole state; a clock is then one of its columns and the time limit ends the episode."
+            )
+        states = after
