@@ -52,8 +52,8 @@ def call(env: Any, part: str, *arguments: Any, rng: Any) -> Any:
     function = getattr(env, part)
     names = inspect.signature(function).parameters
     more = {key: rng for key in ("rng", "key") if key in names}
-    if "params" in names and getattr(env, "default_params", None) is not None:
-        more["params"] = env.default_params
+    if "params" in names and names["params"].default in (None, inspect.Parameter.empty):
+        more["params"] = getattr(env, "default_params", None)
     return function(*arguments, **more)
 
 

@@ -25,7 +25,7 @@ _REWARDS = {
     "Acrobot-v1": (-1.0, 0.0),
     "Pendulum-v1": (_PENDULUM, 0.0),
 }
-_WALKS, _STEPS = 64, 128  # on which `drop` is checked
+_STEPS = 128  # of the random walks on which `drop` is checked
 
 
 class JaxModel:
@@ -50,11 +50,11 @@ class JaxModel:
         self.n_actions, self.bounds, self.name = len(values), bounds, name
         self._key_words = int(jax.random.PRNGKey(0).shape[-1])
         try:
-            first = jax.tree_util.tree_map(jax.numpy.asarray, initial(jax.random.PRNGKey(0)))
+            first = jax.tree_util.tree_map(jax.numpy.asarray, jax.jit(initial)(jax.random.PRNGKey(0)))
         except Exception as error:
             raise InputError(f"{name}: initial(key) raised {type(error).__name__}: {_line(error)}") from error
         paths, tree = jax.tree_util.tree_flatten_with_path(first)
-        words = [jax.tree_util.keystr(path).strip(".[]'\"") for path, _ in paths]
+        words = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
         unknown = sorted(set(drop) - set(words))
         if unknown:
             raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {words}.")
@@ -227,30 +227,27 @@ def from_gymnax(
         _, after, reward, done, _ = env.step_env(key, state, action, params)
         return reward, after, done
 
-    _check_drop(initial, step, values, drop, name)
     model = JaxModel(initial, step, values, bounds, name, drop)
+    if drop:
+        _check_drop(JaxModel(initial, step, values, bounds, name), model, drop)
     return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
 
 
-def _check_drop(initial: Any, step: Any, values: Any, drop: Sequence[str], name: str) -> None:
+def _check_drop(whole: JaxModel, short: JaxModel, drop: Sequence[str]) -> None:
     """Raise where steps depend on what is dropped: random walks of the whole state against the shortened one."""
-    if not drop:
-        return
-    whole = JaxModel(initial, step, values, (0.0, 1.0), name)
-    short = JaxModel(initial, step, values, (0.0, 1.0), name, drop)
     kept = np.repeat([word in short.names for word in whole.names], whole.packing.sizes)
     kept = np.append(kept, True)  # the terminal column
     rng = np.random.default_rng(0)
-    states = whole.initial(rng, _WALKS)
+    states = whole.initial(rng, _LEAST)
     for t in range(_STEPS):
-        actions = rng.integers(whole.n_actions, size=_WALKS)
+        actions = rng.integers(whole.n_actions, size=_LEAST)
         reward, after = whole.step(np.random.default_rng(t), states, actions)
         reward_short, after_short = short.step(np.random.default_rng(t), states[:, kept], actions)
         living = ~ended(states)
         same = np.isclose(reward, reward_short) & np.isclose(after[:, kept], after_short).all(axis=1)
         if not same[living].all():
             raise InputError(
-                f"{name} depends on {', '.join(drop)}, which would be dropped from its state. Give drop=() to keep "
+                f"{whole.name} depends on {', '.join(drop)}, which would be dropped from its state. Give drop=() to keep "
                 "the whole state; a clock is then one of its columns and the time limit ends the episode."
             )
         states = after

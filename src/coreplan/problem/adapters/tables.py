@@ -29,10 +29,9 @@ def from_tables(env: Any, features: Features | None, discount: float, name: str)
     )
     low, high = widened((rows[:, 4].min(), rows[:, 4].max()))
     expected = np.bincount(z[:-A], rows[:, 2] * rows[:, 4], (S + 1) * A).reshape(S + 1, A)  # sum_y P r
-    expected = np.asarray(
-        expected.clip(low, high), dtype=np.float64
-    )  # rounding only: an average lies between the extremes
-    table = Tabular(np.arange(S + 1), (expected - low) / (high - low), _initial(env, S, name), P)
+    expected = expected.clip(low, high)  # rounding only: an average lies between the extremes
+    unit: FloatArray = np.asarray((expected - low) / (high - low), dtype=np.float64)
+    table = Tabular(np.arange(S + 1), unit, _initial(env, S, name), P)
     model = tabular_model(table)
     model = dataclasses.replace(model, data=(model.data[0], expected, *model.data[2:]))  # the user's units
     return Problem(
