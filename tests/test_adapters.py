@@ -276,6 +276,31 @@ class Tame(Walk):
         self.x = float(value[0])
 
 
+class Position(NamedTuple):
+    x: float
+    cell: np.ndarray
+
+
+class NumpyFunctional:
+    """A functional environment of an old signature (`terminal(state)`), with a structured state."""
+
+    action_space = spaces.Discrete(3)
+
+    def initial(self, rng):
+        return {"place": Position(rng.random(), np.array([3, 2**40])), "t": 0}
+
+    def transition(self, state, action, rng):
+        place = state["place"]
+        return {"place": Position(place.x + rng.random(), place.cell + action), "t": state["t"] + 1}
+
+    def reward(self, state, action, next_state):
+        assert isinstance(state["t"], int) and state["place"].cell.dtype == np.int64
+        return next_state["place"].x - state["place"].x
+
+    def terminal(self, state):
+        return state["place"].x > 1.5
+
+
 FUNCTIONS = {
     "get_state": lambda env: [env.unwrapped.x],
     "set_state": lambda env, x: setattr(env.unwrapped, "x", x[0]),
@@ -370,6 +395,10 @@ def cannot_copy(self, memo):
             {"reward_range": (-1, 1), "copy": True},
             "cannot pickle this.*Three cures",
         ),
+        (lambda: "FrozenLake-v1", {"features": None, "actions": [0, 1]}, "leave `actions`"),
+        (lambda: "FrozenLake-v1", {"features": None, "reward_range": (0, 0.5)}, "does not hold the rewards"),
+        (lambda: "FrozenLake-v1", {"features": one_hot(17, 3)}, "4 actions and the features 3"),
+        (NumpyFunctional, {"copy": True}, "Leave them out"),
         (lambda: "CartPole-v1", {"copy": True, "max_copies": 0}, "max_copies"),
     ],
 )
@@ -399,31 +428,6 @@ def test_missing_packages_name_the_extra(package, call, monkeypatch):
 
 
 # Functional environments.
-
-
-class Position(NamedTuple):
-    x: float
-    cell: np.ndarray
-
-
-class NumpyFunctional:
-    """A functional environment of an old signature (`terminal(state)`), with a structured state."""
-
-    action_space = spaces.Discrete(3)
-
-    def initial(self, rng):
-        return {"place": Position(rng.random(), np.array([3, 2**40])), "t": 0}
-
-    def transition(self, state, action, rng):
-        place = state["place"]
-        return {"place": Position(place.x + rng.random(), place.cell + action), "t": state["t"] + 1}
-
-    def reward(self, state, action, next_state):
-        assert isinstance(state["t"], int) and state["place"].cell.dtype == np.int64
-        return next_state["place"].x - state["place"].x
-
-    def terminal(self, state):
-        return state["place"].x > 1.5
 
 
 def test_numpy_functional_environments():
@@ -635,7 +639,7 @@ def test_a_whole_run_through_an_adapter(tmp_path):
 FAULTS = [
     (tables, "np.where(rows[:, 5] != 0, S, target)", "target"),  # ends that do not end
     (tables, "np.full(A, S)", "np.full(A, 0)"),  # an end that starts again
-    (tables, "widened((rows[:, 4].min(), rows[:, 4].max()))", "(rows[:, 4].min(), rows[:, 4].max())"),
+    (tables, "low, high = reward_bounds(given, found, name)", "low, high = found"),  # an end that pays -1
 ]
 
 

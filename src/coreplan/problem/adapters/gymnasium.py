@@ -72,7 +72,7 @@ def from_gymnasium(
     Except for toy text, states are rows of D numbers and a terminal column (see coreplan.problem.terminal);
     `features` speak about the D numbers, or about `observe(states [n, D])` if given. `core_pairs` over D columns get
     the terminal pair added. Time limits are taken off: truncation is not termination, and nothing resets inside a
-    query. Wrappers of your own are kept.
+    query. Wrappers of your own are kept. The environment is taken over: it is set and stepped at will.
 
     Parameters
     ----------
@@ -86,6 +86,10 @@ def from_gymnasium(
     gym = need("gymnasium", "gymnasium")
     env, name, outer = _opened(gym, env)
     if not isinstance(env, gym.Env):
+        if get_state is not None or set_state is not None or copy:
+            raise InputError(
+                f"{name} is functional: it needs no get_state, set_state or copy. Leave them out."
+            )
         known = None if outer else _known_range(env)
         return from_functional(
             env, features, discount, reward_range, known, actions, observe, core_pairs, name
@@ -94,7 +98,11 @@ def from_gymnasium(
         raise InputError("`get_state` and `set_state` go together: one reads the state, the other writes it.")
     table = getattr(env.unwrapped, "P", None)
     if get_state is None and not copy and isinstance(table, dict) and not outer:
-        return from_tables(env.unwrapped, features, discount, name)
+        if actions is not None or observe is not None:
+            raise InputError(
+                f"{name} carries its table, whose states and actions are numbers: leave `actions` and `observe` out."
+            )
+        return from_tables(env.unwrapped, features, discount, name, reward_range, core_pairs)
     values = action_values(env.action_space, actions, name)
     bounds = reward_bounds(reward_range, None if outer else _known_range(env.unwrapped), name)
     if copy:

@@ -11,13 +11,20 @@ from scipy import sparse
 from ...errors import InputError
 from ..features import Features
 from ..maps import one_hot
-from ..model import FloatArray
+from ..model import FloatArray, IntArray, States
 from ..problem import Problem
 from ..tabular import Tabular, tabular_model
-from ..terminal import widened
+from .common import reward_bounds
 
 
-def from_tables(env: Any, features: Features | None, discount: float, name: str) -> Problem:
+def from_tables(
+    env: Any,
+    features: Features | None,
+    discount: float,
+    name: str,
+    reward_range: tuple[float, float] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+) -> Problem:
     """The exact problem of `env.P`: states 0..S, of which S is the terminated one, absorbing with reward 0."""
     rows = _rows(env.P, name)  # [entries, 6]: s, a, probability, next, reward, done
     S, A = len(env.P), len(env.P[0])
@@ -27,7 +34,7 @@ def from_tables(env: Any, features: Features | None, discount: float, name: str)
     P = sparse.csr_matrix(
         (np.append(rows[:, 2], np.ones(A)), (z, np.append(target, np.full(A, S)))), shape=((S + 1) * A, S + 1)
     )
-    low, high = widened((rows[:, 4].min(), rows[:, 4].max()))
+    low, high = _bounds(rows[:, 4], reward_range, name)
     expected = np.bincount(z[:-A], rows[:, 2] * rows[:, 4], (S + 1) * A).reshape(S + 1, A)  # sum_y P r
     expected = expected.clip(low, high)  # rounding only: an average lies between the extremes
     unit: FloatArray = np.asarray((expected - low) / (high - low), dtype=np.float64)
@@ -35,7 +42,7 @@ def from_tables(env: Any, features: Features | None, discount: float, name: str)
     model = tabular_model(table)
     model = dataclasses.replace(model, data=(model.data[0], expected, *model.data[2:]))  # the user's units
     return Problem(
-        model, features or one_hot(S + 1, A), discount, (low, high), name=name, tabular=lambda: table
+        model, features or one_hot(S + 1, A), discount, (low, high), core_pairs, name, lambda: table
     )
 
 
@@ -52,6 +59,15 @@ def _rows(P: Any, name: str) -> FloatArray:
     if not whole or not len(rows) or rows[:, 3].min() < 0 or rows[:, 3].max() >= len(P):
         raise InputError(f"The table P of {name} must have states 0..S-1 with the same actions each.")
     return rows
+
+
+def _bounds(rewards: FloatArray, given: tuple[float, float] | None, name: str) -> tuple[float, float]:
+    """The rewards' own range, or a declared one that holds them all; with 0 in it."""
+    found = (float(rewards.min()), float(rewards.max()))
+    low, high = reward_bounds(given, found, name)
+    if low > found[0] or high < found[1]:
+        raise InputError(f"`reward_range={given}` does not hold the rewards of {name}, which are in {found}.")
+    return low, high
 
 
 def _initial(env: Any, S: int, name: str) -> FloatArray:
