@@ -41,7 +41,7 @@ def sampled_value_iteration(problem, samples=1, seed=0, tolerance=1e-6):
     states, actions = np.repeat(core.states, samples, axis=0), np.repeat(core.actions, samples)
     r, y = Guard(problem, core.states).step(np.random.default_rng(seed), states, actions)
     index, weight = checked(features, y)  # [m samples, A, k]
-    theta = np.zeros(features.dimension)
+    theta = np.full(features.dimension, 1 / (1 - problem.discount))  # from above: what ends is right at once
     for _ in range(100_000):
         best = (weight * theta[index]).sum(axis=2).max(axis=1)
         new = (r + problem.discount * best).reshape(m, samples).mean(axis=1)

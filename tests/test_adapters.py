@@ -34,6 +34,7 @@ from coreplan.problem import (
     with_terminal,
 )
 from coreplan.problem.adapters import environments, tables
+from coreplan.problem.adapters import jax as jax_adapter
 from coreplan.problem.adapters.common import Packing
 from coreplan.problem.guard import Guard
 from coreplan.theory.naive import dense
@@ -261,7 +262,8 @@ class Walk(gymnasium.Env):
         self.time += 1
         slope = self.time if self.fault == "clock" else 1
         self.x += 0.1 * slope * (2 * (action - 5) - 1) + 0.05 * source.standard_normal()
-        return np.array([self.x]), self.x / 10, abs(self.x) > 1, False, {}
+        done = self.time > 150 if self.fault == "hidden limit" else abs(self.x) > 1
+        return np.array([self.x]), self.x / 10, done, False, {}
 
 
 class Tame(Walk):
@@ -381,6 +383,11 @@ def cannot_copy(self, memo):
         (make_walk, {"reward_range": (-1, 1)}, "Three cures"),
         (make_walk, {"reward_range": (-1, 1), "get_state": len}, "go together"),
         (lambda: make_walk("clock"), {"reward_range": (-9, 9), **FUNCTIONS}, "does not capture everything"),
+        (
+            lambda: make_walk("hidden limit"),
+            {"reward_range": (-9, 9), **FUNCTIONS},
+            "does not capture everything",
+        ),
         (lambda: make_walk("own noise"), {"reward_range": (-9, 9), **FUNCTIONS}, "self.np_random"),
         (lambda: make_walk("own noise", Tame), {"reward_range": (-9, 9)}, "self.np_random"),
         (
@@ -676,6 +683,29 @@ def test_faults_in_models_are_noticed(old, new, tmp_path, monkeypatch):
         kind.StateModel(env, [0, 1], get, put).step(rng, states, a)[1] for kind in (environments, broken)
     )
     assert not np.array_equal(right, wrong)
+
+
+JAX_FAULTS = [
+    ("before | np.asarray(done)[:n]", "before"),  # ends that do not end
+    ("np.where(before, 0.0, np", "np.where(before & False, 0.0, np"),  # an end that goes on paying
+    ("dtype=np.uint32))", "dtype=np.uint32) * 0)"),  # the same noise for all
+]
+
+
+@pytest.mark.parametrize(("old", "new"), JAX_FAULTS)
+def test_faults_in_jax_models_are_noticed(old, new, tmp_path, monkeypatch):
+    broken = mutant(jax_adapter, old, new, tmp_path, monkeypatch)
+    states = alive([[7.0, 0.0, 0.1], [7.0, 0.0, 1.1], [0.0, 0.0, 0.0]])
+    states[2, 3] = 1.0
+    answers = [
+        module.JaxModel(*jax_walk(), np.arange(2), (0.0, 1.0), "walk").step(
+            np.random.default_rng(0), states, np.ones(3, dtype=int)
+        )
+        for module in (jax_adapter, broken)
+    ]
+    (r, y), (r_broken, y_broken) = answers
+    assert r.tolist() == [1.0, 1.0, 0.0] and y[:, -1].tolist() == [0.0, 1.0, 1.0]
+    assert not (np.array_equal(r, r_broken) and np.array_equal(y, y_broken))
 
 
 def test_a_fault_in_the_features_is_noticed(tmp_path, monkeypatch):

@@ -29,6 +29,12 @@ def need(module: str, extra: str) -> Any:
         ) from None
 
 
+def said(error: BaseException) -> str:
+    """What went wrong in another library, on one line and without its last full stop."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
 @dataclass(frozen=True)
 class Packing:
     """States made of several arrays, as flat rows of float64 and back; whole numbers stay exact."""

@@ -16,7 +16,7 @@ from ...errors import InputError, SimulatorError
 from ..model import FloatArray, IntArray, Model, States, as_states
 from ..terminal import ended, terminated
 
-_WALK = 24  # steps of the walk on which an adapter is tried before it is trusted
+_WALK = 100  # steps of the walk on which an adapter is tried before it is trusted
 
 CURES = (
     "Three cures: give get_state=... and set_state=... that read and write ALL of its state; "

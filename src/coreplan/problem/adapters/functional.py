@@ -13,7 +13,7 @@ from ..features import Features
 from ..model import FloatArray, IntArray, States, as_states
 from ..problem import Problem
 from ..terminal import ended, terminated
-from .common import Packing, action_values, need, reward_bounds, terminal_problem
+from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 from .environments import check_repeatable
 from .jax import JaxModel
 
@@ -43,7 +43,7 @@ def from_functional(
         except CoreplanError:
             raise
         except Exception as error:
-            raise InputError(f"{name} could not be stepped: {type(error).__name__}: {error}.") from error
+            raise InputError(f"{name} could not be stepped: {said(error)}.") from error
     return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
 
 
@@ -68,7 +68,7 @@ def _speaks_jax(env: Any, name: str) -> bool:
             call(env, "initial", rng=jax.random.PRNGKey(0))
         except Exception:
             raise InputError(
-                f"{name}.initial(rng) takes neither a NumPy Generator nor a JAX key: {type(error).__name__}: {error}."
+                f"{name}.initial(rng) takes neither a NumPy Generator nor a JAX key: {said(error)}."
             ) from error
         return True
 

@@ -15,7 +15,7 @@ from ...errors import CoreplanError, InputError, require_count
 from ..features import Features
 from ..model import IntArray, States
 from ..problem import Problem
-from .common import action_values, need, reward_bounds, terminal_problem
+from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .tables import from_tables
@@ -123,10 +123,8 @@ def _opened(gym: Any, env: Any) -> tuple[Any, str, bool]:
     if isinstance(env, str):
         try:
             env = gym.make(env)
-        except gym.error.Error as error:
-            raise InputError(
-                f"gymnasium.make({env!r}) failed: {str(error).strip() or type(error).__name__}"
-            ) from None
+        except Exception as error:  # of Gymnasium, or of what the environment imports
+            raise InputError(f"gymnasium.make({env!r}) failed: {said(error)}.") from error
     if all(callable(getattr(env, part, None)) for part in ("initial", "transition", "reward", "terminal")):
         return env, type(env).__name__, False
     if not isinstance(env, gym.Env):
@@ -177,7 +175,7 @@ def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, na
         raise
     except Exception as error:
         raise InputError(
-            f"{name} could not be reset, set to a state and stepped: {type(error).__name__}: {error}. {CURES}"
+            f"{name} could not be reset, set to a state and stepped: {said(error)}. {CURES}"
         ) from error
     return model
 
@@ -200,19 +198,17 @@ def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Non
 
 def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> CopyModel:
     """A model by deep copies, tried out, with a warning that says what one copy costs."""
-    require_count("from_gymnasium", least=100, max_copies=max_copies)
+    require_count("from_gymnasium", max_copies=max_copies)
     try:
         model = CopyModel(env, values, max_copies)
         begin = time.perf_counter()
         copy.deepcopy(env)
         cost = time.perf_counter() - begin
-        check_repeatable(model, name, skip=1)
+        check_repeatable(CopyModel(env, values, 1000), name, skip=1)  # 1000: all copies of the walk
     except CoreplanError:
         raise
     except Exception as error:
-        raise InputError(
-            f"{name} cannot be copied and stepped: {type(error).__name__}: {error}. {CURES}"
-        ) from error
+        raise InputError(f"{name} cannot be copied and stepped: {said(error)}. {CURES}") from error
     warnings.warn(
         f"{name} is simulated on deep copies: {cost * 1e6:.0f} microseconds a copy, one or two copies a query, "
         f"{max_copies} kept; a run cannot be resumed. get_state and set_state avoid all of this.",

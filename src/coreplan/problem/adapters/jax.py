@@ -13,7 +13,7 @@ from ..features import Features
 from ..model import FloatArray, IntArray, States, as_states
 from ..problem import Problem
 from ..terminal import ended, terminated
-from .common import Packing, action_values, need, reward_bounds, terminal_problem
+from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 
 _LEAST = 8  # the smallest batch that is compiled
 _ROUNDING = 1e-6  # float32 rewards may leave their range by this part of it
@@ -52,7 +52,7 @@ class JaxModel:
         try:
             first = jax.tree_util.tree_map(jax.numpy.asarray, jax.jit(initial)(jax.random.PRNGKey(0)))
         except Exception as error:
-            raise InputError(f"{name}: initial(key) raised {type(error).__name__}: {_line(error)}") from error
+            raise InputError(f"{name}: initial(key) raised {said(error)}.") from error
         paths, tree = jax.tree_util.tree_flatten_with_path(first)
         words = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
         unknown = sorted(set(drop) - set(words))
@@ -94,7 +94,7 @@ class JaxModel:
         except Exception as error:
             raise InputError(
                 f"{name}: step(key, state, action) must return (reward, next_state, terminated) and be pure JAX; "
-                f"{type(error).__name__}: {_line(error)}"
+                f"{said(error)}."
             ) from error
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
@@ -135,11 +135,6 @@ def _padded(array: Any) -> Any:
     size = max(_LEAST, 1 << (n - 1).bit_length()) if n else _LEAST
     filler = array[:1] if n else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
     return np.concatenate([array, np.repeat(filler, size - n, axis=0)])
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else ""
 
 
 def from_jax(
