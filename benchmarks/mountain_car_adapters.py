@@ -4,8 +4,8 @@
 
 Planning is value iteration on the core with one sample a pair, which is enough where dynamics are
 deterministic. Driving is `gymnasium.make("MountainCar-v0")` with its own 200-step limit and observations, seeds 0 to 99.
-The policies have a watershed: a start within about 1e-4 of -0.486 may swing once too often, and with the smaller
-discounts a few such cars need just over 200 steps. A discount closer to 1 plans shorter ways.
+Deterministic policies have watersheds: on some grids one start in a thousand or two swings once too often and needs just
+over 200 steps, as one of the hundred does at 61 x 61 with discount 0.99 (205 steps).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -432,6 +433,12 @@ def test_missing_packages_name_the_extra(package, call, monkeypatch):
     extra = "gymnasium" if package == "gymnasium" else "gymnax"
     with pytest.raises(coreplan.InputError, match=rf"pip install 'coreplan\[{extra}\]'"):
         call("MountainCar-v0", GRID)
+
+
+def test_optional_packages_are_not_imported_unasked():
+    code = "import sys, coreplan; print([p for p in ('gymnasium', 'jax', 'gymnax', 'sklearn') if p in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 # Functional environments.
