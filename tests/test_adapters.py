@@ -567,6 +567,7 @@ def test_jax_functions_of_one_state():
         ({"initial": lambda key: "state"}, "initial"),
         ({"step": lambda key, state, action: (0.0, state)}, "reward, next_state, terminated"),
         ({"step": lambda key, state, action: (0.0, {"x": 0.0}, False)}, "looks like"),
+        ({"step": lambda key, state, action: (0.0, {**state, "n": 0.5}, False)}, "'n' is int32 .* float32"),
         ({"step": lambda key, state, action: (0.0, state if action else 0, False)}, "pure JAX"),
     ],
 )

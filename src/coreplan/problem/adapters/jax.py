@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,54 @@ _REWARDS = {
     "Pendulum-v1": (_PENDULUM, 0.0),
 }
 _STEPS = 128  # of the random walks on which `drop` is checked
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a JAX state falls into leaves: which are kept in a row, and at which values the others are held."""
+
+    tree: Any
+    held: list[Any]  # the leaves of an initial state
+    names: list[str]
+    kept: list[bool]
+
+    @classmethod
+    def of(cls, state: Any, drop: Sequence[str], name: str) -> Layout:
+        """The layout of an initial state."""
+        import jax
+
+        paths, tree = jax.tree_util.tree_flatten_with_path(state)
+        names = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
+        unknown = sorted(set(drop) - set(names))
+        if unknown:
+            raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {names}.")
+        return cls(tree, [leaf for _, leaf in paths], names, [word not in drop for word in names])
+
+    def of_kept(self, items: Sequence[Any]) -> list[Any]:
+        """Those of the items, one a leaf, whose leaves are kept."""
+        return [item for item, keep in zip(items, self.kept, strict=True) if keep]
+
+    def parts(self, state: Any) -> list[Any]:
+        """The kept leaves, each in the shape and dtype it has in an initial state; traced by JAX."""
+        import jax
+
+        found, tree = jax.tree_util.tree_flatten(state)
+        found = [jax.numpy.asarray(leaf) for leaf in found]
+        if tree != self.tree or [x.size for x in found] != [x.size for x in self.held]:
+            raise TypeError(f"step returns a state that looks like {tree}, initial one like {self.tree}")
+        for x, like, name in zip(found, self.held, self.names, strict=True):
+            if not np.can_cast(x.dtype, like.dtype, "same_kind"):
+                raise TypeError(f"'{name}' is {like.dtype} in an initial state and {x.dtype} after a step")
+        return self.of_kept(
+            [x.reshape(y.shape).astype(y.dtype) for x, y in zip(found, self.held, strict=True)]
+        )
+
+    def state(self, parts: Sequence[Any]) -> Any:
+        """The state with these kept leaves."""
+        given = iter(parts)
+        return self.tree.unflatten(
+            [next(given) if keep else x for x, keep in zip(self.held, self.kept, strict=True)]
+        )
 
 
 class JaxModel:
@@ -53,48 +102,35 @@ class JaxModel:
             first = jax.tree_util.tree_map(jax.numpy.asarray, jax.jit(initial)(jax.random.PRNGKey(0)))
         except Exception as error:
             raise InputError(f"{name}: initial(key) raised {said(error)}.") from error
-        paths, tree = jax.tree_util.tree_flatten_with_path(first)
-        words = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
-        unknown = sorted(set(drop) - set(words))
-        if unknown:
-            raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {words}.")
-        kept = [word not in drop for word in words]
-        self.packing = Packing.of([leaf for (_, leaf), keep in zip(paths, kept, strict=True) if keep])
+        layout = Layout.of(first, drop, name)
+        self.names = layout.of_kept(layout.names)
+        self.packing = Packing.of(layout.of_kept(layout.held))
         self.columns = self.packing.columns
-        self.names = [word for word, keep in zip(words, kept, strict=True) if keep]
-        held = [leaf for _, leaf in paths]
         choices = jax.numpy.asarray(values)
 
-        def parts(state):  # of the kept leaves, each in the shape and dtype of the first state
-            found, shape = jax.tree_util.tree_flatten(state)
-            if shape != tree or [x.size for x in map(jax.numpy.asarray, found)] != [x.size for x in held]:
-                raise TypeError(f"step returns a state that looks like {shape}, initial one like {tree}")
-            return [
-                jax.numpy.asarray(x).reshape(like.shape).astype(like.dtype)
-                for x, like, keep in zip(found, held, kept, strict=True)
-                if keep
-            ]
-
-        def step_parts(key, living, action):
-            given = iter(living)
-            state = tree.unflatten(
-                [next(given) if keep else like for like, keep in zip(held, kept, strict=True)]
+        def step_parts(key, parts, action):
+            reward, after, done = step(key, layout.state(parts), choices[action])
+            return (
+                jax.numpy.reshape(reward, ()),
+                layout.parts(after),
+                jax.numpy.reshape(done, ()).astype(bool),
             )
-            reward, after, done = step(key, state, choices[action])
-            return jax.numpy.reshape(reward, ()), parts(after), jax.numpy.reshape(done, ()).astype(bool)
 
-        self._initial = jax.jit(jax.vmap(lambda key: parts(initial(key))))
+        self._initial = jax.jit(jax.vmap(lambda key: layout.parts(initial(key))))
         self._step = jax.jit(jax.vmap(step_parts))
+        self._try()
+
+    def _try(self) -> None:
+        """One step, so that what is wrong with the functions is said here."""
+        rng = np.random.default_rng(0)
         try:
-            self.step(
-                np.random.default_rng(0), self.initial(np.random.default_rng(0), 1), np.zeros(1, np.int64)
-            )
+            self.step(rng, self.initial(rng, 1), np.zeros(1, np.int64))
         except CoreplanError:
             raise
         except Exception as error:
             raise InputError(
-                f"{name}: step(key, state, action) must return (reward, next_state, terminated) and be pure JAX; "
-                f"{said(error)}."
+                f"{self.name}: step(key, state, action) must return (reward, next_state, terminated) and be pure "
+                f"JAX; {said(error)}."
             ) from error
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
