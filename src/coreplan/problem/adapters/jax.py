@@ -228,7 +228,7 @@ def from_gymnax(
     on its clock needs `drop=()`: then the clock is a column and the limit stands. Columns are the fields of gymnax's
     EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for CartPole-v1. See `from_jax`.
     """
-    need("jax", "gymnax")
+    jax = need("jax", "gymnax")
     gymnax = need("gymnax", "gymnax")
     if isinstance(env, str):
         if env not in gymnax.registered_envs:
@@ -245,7 +245,9 @@ def from_gymnax(
     params = usual if params is None else params
     name = str(getattr(env, "name", type(env).__name__))
     if drop is None:
-        drop = ("time", "last_u") if name == "Pendulum-v1" else ("time",)
+        first = jax.eval_shape(lambda key: env.reset_env(key, params)[1], jax.random.PRNGKey(0))
+        usually = ("time", "last_u") if name == "Pendulum-v1" else ("time",)
+        drop = tuple(word for word in usually if hasattr(first, word))
     if "time" in drop and hasattr(params, "max_steps_in_episode"):
         params = params.replace(max_steps_in_episode=_FOREVER)
     values = np.stack([np.asarray(v) for v in action_values(env.action_space(params), actions, name)])
