@@ -17,6 +17,9 @@ from .problem import (
     Problem,
     ScalarModel,
     Sparse,
+    from_gymnasium,
+    from_gymnax,
+    from_jax,
     make,
 )
 from .run import Plan, plan
@@ -47,6 +50,9 @@ __all__ = [
     "Status",
     "__version__",
     "evaluate",
+    "from_gymnasium",
+    "from_gymnax",
+    "from_jax",
     "load_policy",
     "make",
     "plan",

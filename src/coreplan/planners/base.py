@@ -98,7 +98,9 @@ class Planner(Protocol):
 
     name: ClassVar[str]
     needs_core: ClassVar[bool] = True
-    growing: ClassVar[frozenset[str]] = frozenset()  # fields of the state whose shape and dtype the run decides
+    growing: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # fields of the state whose shape and dtype the run decides
 
     def resolve(self, setup: Setup) -> Planner:
         """The planner with every hyperparameter filled in, which remembers the setup; or an InputError."""

@@ -53,7 +53,9 @@ def pick(next_phi: Sparse, S: FloatArray, leverage: FloatArray, m: int, most: in
             if next_phi.weight[rows[best], a, 0] == UNAVAILABLE:
                 continue
             phi = np.zeros(len(S))
-            np.add.at(phi, next_phi.index[rows[best], a], next_phi.weight[rows[best], a])  # padding may repeat an index
+            np.add.at(
+                phi, next_phi.index[rows[best], a], next_phi.weight[rows[best], a]
+            )  # padding may repeat an index
             u = S @ phi
             S -= np.outer(u, u) / (1.0 + phi @ u)  # Sherman and Morrison
         _leverage(next_phi, S, rows, left)

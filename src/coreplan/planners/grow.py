@@ -155,7 +155,13 @@ class Grow(Planner):
         return self._next_round(state) if self._round_is_over(state) else state
 
     def _move(
-        self, state: State, chain: IntArray, action: IntArray, y: States, next_phi: Sparse, rng: np.random.Generator
+        self,
+        state: State,
+        chain: IntArray,
+        action: IntArray,
+        y: States,
+        next_phi: Sparse,
+        rng: np.random.Generator,
     ) -> State:
         """Each chain goes on to the next state of the action that its policy takes."""
         here = Sparse(state.chain_index, state.chain_weight)
@@ -168,7 +174,9 @@ class Grow(Planner):
         choice = np.where((state.kind == UNIFORM) | ((state.kind == GREEDY) & (u < RANDOM)), random, choice)
         taken = np.flatnonzero(action == choice[chain])  # one row a chain, in their order
         return state._replace(
-            chain_states=y[taken].copy(), chain_index=next_phi.index[taken], chain_weight=next_phi.weight[taken]
+            chain_states=y[taken].copy(),
+            chain_index=next_phi.index[taken],
+            chain_weight=next_phi.weight[taken],
         )
 
     def _draw_ends(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -231,7 +239,9 @@ class Grow(Planner):
     def verdict(self, state: State) -> Verdict | None:
         n = int(state.counts[0])
         if state.counts[1] == 0:
-            return Verdict(Status.DOUBTFUL, "No round was finished: the policy is the uniform one. Raise the budget.")
+            return Verdict(
+                Status.DOUBTFUL, "No round was finished: the policy is the uniform one. Raise the budget."
+            )
         if np.ptp(state.rewards[:n]) == 0:
             return Verdict(
                 Status.DOUBTFUL,

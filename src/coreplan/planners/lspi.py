@@ -38,7 +38,9 @@ def with_constant(phi: Phi, dimension: int) -> Sparse:
         index, weight = np.broadcast_to(np.arange(dimension), phi.shape), phi
     shape = (*weight.shape[:-1], 1)
     return Sparse(
-        np.concatenate([index, np.full(shape, dimension)], axis=-1).astype(np.int32),  # d x d systems: d is small
+        np.concatenate([index, np.full(shape, dimension)], axis=-1).astype(
+            np.int32
+        ),  # d x d systems: d is small
         np.concatenate([weight, np.ones(shape)], axis=-1),
     )
 
@@ -155,7 +157,9 @@ class Equations:
     def _evaluate(self, choice: IntArray, b: FloatArray, discount: float) -> FloatArray:
         """LSTD-Q: (G - discount C_pi + penalty) theta = b for the policy that takes `choice` at the next states."""
         s = self.samples
-        _cross(s.phi, s.next_phi, self.w, self._choice, choice, self._C)  # only what changed since the last solve
+        _cross(
+            s.phi, s.next_phi, self.w, self._choice, choice, self._C
+        )  # only what changed since the last solve
         self._choice = choice
         matrix = self.G - discount * self._C
         matrix[np.diag_indices(self.size)] += self.penalty

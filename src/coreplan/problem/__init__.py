@@ -1,5 +1,7 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
+from .adapters.gymnasium import from_gymnasium
+from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
 from .boxes import Coverage, coverage
@@ -21,6 +23,7 @@ from .matrices import from_matrices, from_pairs
 from .model import CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
 from .tabular import Tabular, tabular_model
+from .terminal import alive, terminal_pairs, widened, with_terminal
 from .zoo import ZOO, make
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "Sparse",
     "Tabular",
     "aggregation",
+    "alive",
     "all_pairs",
     "available",
     "checked",
@@ -48,6 +52,9 @@ __all__ = [
     "fingerprint",
     "first_fault",
     "fourier",
+    "from_gymnasium",
+    "from_gymnax",
+    "from_jax",
     "from_matrices",
     "from_pairs",
     "interpolation",
@@ -61,5 +68,8 @@ __all__ = [
     "sklearn_features",
     "table_features",
     "tabular_model",
+    "terminal_pairs",
     "tile_coding",
+    "widened",
+    "with_terminal",
 ]

@@ -103,7 +103,9 @@ def plan(
         )
 
 
-def _config(problem: Problem, core: CoreSet | None, planner: Planner, seed: int, block: int) -> dict[str, Any]:
+def _config(
+    problem: Problem, core: CoreSet | None, planner: Planner, seed: int, block: int
+) -> dict[str, Any]:
     """What must agree for a checkpoint to be resumed, as JSON types."""
     return {
         "problem": problem.name,
@@ -233,7 +235,9 @@ class _Run:
             self._checkpoint()
             if core is not self.core and core is not None:
                 core.save(self.folder.path / CORE_FILE)
-            self.folder.write_results(policy, self.trace, self._record(status.value, warmup) | {"reason": reason})
+            self.folder.write_results(
+                policy, self.trace, self._record(status.value, warmup) | {"reason": reason}
+            )
         return Plan(
             policy=policy, queries=self.simulator.queries, status=status, trace=self.trace,
             initial_draws=self.simulator.initial_draws, seconds=self.seconds, warmup_seconds=warmup,

@@ -1,0 +1,157 @@
+"""What the adapters share: packing of states, lists of actions, reward ranges, and the problem they end in."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, SimulatorError
+from ..features import Features
+from ..model import FloatArray, IntArray, Model, States
+from ..problem import Problem
+from ..terminal import terminal_pairs, widened, with_terminal
+
+_EXACT = 2.0**53  # whole numbers up to here are exact in float64
+
+
+def need(module: str, extra: str) -> Any:
+    """The optional module, or an error that names the extra to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"This needs the package {module.partition('.')[0]} ({error}), which comes with the extra: "
+            f"pip install 'coreplan[{extra}]'."
+        ) from None
+
+
+def said(error: BaseException) -> str:
+    """What went wrong in another library, on one line and without its last full stop."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Packing:
+    """States made of several arrays, as flat rows of float64 and back; whole numbers stay exact."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+
+    @classmethod
+    def of(cls, leaves: Sequence[Any]) -> Packing:
+        """The packing of one state given by its leaves; anything with shape and dtype will do."""
+        for leaf in leaves:
+            dtype = getattr(leaf, "dtype", None)
+            if not isinstance(dtype, np.dtype) or dtype.kind not in "fiub":
+                raise InputError(f"A state must be made of real numbers; one part of it has dtype {dtype}.")
+        return cls(tuple(tuple(leaf.shape) for leaf in leaves), tuple(leaf.dtype for leaf in leaves))
+
+    @property
+    def sizes(self) -> list[int]:
+        return [int(np.prod(shape)) for shape in self.shapes]
+
+    @property
+    def columns(self) -> int:
+        """D, the width of a row."""
+        return sum(self.sizes)
+
+    def pack(self, leaves: Sequence[Any], n: int) -> FloatArray:
+        """Leaves `[n, *shape]` as rows `[n, D]`."""
+        parts = [np.asarray(leaf).reshape(n, -1) for leaf in leaves]
+        for part in parts:
+            if part.dtype.itemsize == 8 and part.dtype.kind in "iu" and part.size:
+                largest = max(abs(int(part.min())), abs(int(part.max())))
+                if largest > _EXACT:
+                    raise SimulatorError(
+                        f"The state holds the whole number {largest}, beyond 2^53: a float64 row would round it."
+                    )
+        return np.concatenate([*parts, np.empty((n, 0))], axis=1).astype(np.float64)
+
+    def unpack(self, rows: FloatArray) -> list[Any]:
+        """Rows `[n, D]` as leaves `[n, *shape]` of their own dtypes."""
+        cuts = np.cumsum(self.sizes)[:-1]
+        return [
+            (np.rint(part) if dtype.kind in "iu" else part).astype(dtype).reshape(len(rows), *shape)
+            for part, shape, dtype in zip(np.split(rows, cuts, axis=1), self.shapes, self.dtypes, strict=True)
+        ]
+
+
+def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[Any]:
+    """What actions 0, 1, ... stand for in the environment: a Discrete space by itself, else the caller's list."""
+    kind = type(space).__name__
+    if actions is None:
+        if kind == "Discrete":
+            start = int(getattr(space, "start", 0))
+            return list(range(start, start + int(space.n)))
+        raise InputError(
+            f"{name} has the action space {space}, which is not discrete. Say which values the actions stand "
+            "for: actions=[...], such as actions=[-2.0, 0.0, 2.0]."
+        )
+    if len(actions) == 0:
+        raise InputError("`actions=[...]` must name at least one action.")
+    if kind != "Box":
+        return list(actions)
+    values = [np.asarray(action, dtype=space.dtype) for action in actions]
+    shape = tuple(space.shape)
+    for value in values:
+        if value.size != int(np.prod(shape)):
+            raise InputError(f"`actions=[...]`: {value.tolist()} does not fit the action space {space}.")
+    return [value.reshape(shape) for value in values]
+
+
+def reward_bounds(given: Any, known: tuple[float, float] | None, name: str) -> tuple[float, float]:
+    """The declared range, widened to contain 0; else the one known of this environment; else an error."""
+    bounds = known if given is None else given
+    if bounds is None:
+        raise InputError(
+            f"The rewards of {name} are not known to coreplan. Give reward_range=(lowest, highest): "
+            "every reward must lie within, and 0 is added for what comes after the end."
+        )
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2 or not np.isfinite(bounds).all():
+        raise InputError(f"`reward_range` must be (lowest, highest), two finite numbers, got {bounds!r}.")
+    if bounds[0] > bounds[1]:
+        raise InputError(f"`reward_range` must be (lowest, highest), got {bounds!r}.")
+    return widened((float(bounds[0]), float(bounds[1])))
+
+
+def terminal_problem(
+    model: Model,
+    columns: int,
+    features: Features | None,
+    discount: float,
+    reward_range: tuple[float, float],
+    core_pairs: tuple[States, IntArray] | None,
+    observe: Callable[[States], Any] | None,
+    name: str,
+) -> Problem:
+    """The problem over states of `columns` numbers and the terminal column."""
+    if features is None:
+        raise InputError(
+            f"{name} needs features over its states of {columns} numbers: a map of coreplan.problem "
+            "(interpolation, tile_coding, ...) or FunctionFeatures."
+        )
+    wrapped = with_terminal(features, observe)
+    shape = getattr(features, "state_shape", None)
+    if observe is None and shape is not None and int(np.prod(shape)) != columns:
+        raise InputError(
+            f"The features speak about states of {int(np.prod(shape))} numbers; those of {name} have {columns}."
+        )
+    if core_pairs is not None:
+        core_pairs = _completed(core_pairs, columns)
+    return Problem(model, wrapped, discount, reward_range, core_pairs, name)
+
+
+def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, IntArray]:
+    """Core pairs over D columns get the terminal column and pair; those over D + 1 are taken as they are."""
+    states, actions = np.asarray(pairs[0], dtype=np.float64), np.asarray(pairs[1])
+    if states.ndim != 2 or states.shape[1] not in (columns, columns + 1):
+        raise InputError(
+            f"`core_pairs=(states, actions)` needs states of shape (m, {columns}), to which the terminal pair is "
+            f"added, or (m, {columns + 1}) with the terminal column; got {states.shape}."
+        )
+    return terminal_pairs(states, actions) if states.shape[1] == columns else (states, actions)

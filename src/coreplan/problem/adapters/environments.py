@@ -1,0 +1,172 @@
+"""Models that step one Gymnasium environment for each pair of the batch: by setting its state, or by copies.
+
+Both draw noise from the Generator that is passed in: it becomes the environment's `np_random`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, SimulatorError
+from ..model import FloatArray, IntArray, Model, States, as_states
+from ..terminal import ended, terminated
+
+_WALK = 100  # steps of the walk on which an adapter is tried before it is trusted
+
+CURES = (
+    "Three cures: give get_state=... and set_state=... that read and write ALL of its state; "
+    "use the functional form of the environment (gymnasium's FuncEnv), if there is one; or give copy=True, which keeps "
+    "a deep copy of the environment for every state (slow, bounded, and a run cannot be resumed)."
+)
+
+
+class StateModel:
+    """Sets the state, steps once, reads the state. Rows are the state's numbers and the terminal column."""
+
+    def __init__(
+        self,
+        env: Any,
+        values: Sequence[Any],
+        get_state: Callable[[Any], Any],
+        set_state: Callable[[Any, Any], None],
+    ) -> None:
+        self.env, self.values, self.n_actions = env, values, len(values)
+        self.get_state, self.set_state = get_state, set_state
+        env.reset(seed=0)
+        first = np.asarray(get_state(env))
+        if first.dtype.kind not in "fiub" or first.size == 0:
+            raise InputError(f"The state must be an array of real numbers, got {first!r}. {CURES}")
+        self.shape, self.columns = first.shape, first.size
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` resets, `[n, D + 1]`."""
+        states = np.zeros((n, self.columns + 1))
+        self.env.unwrapped.np_random = rng
+        for i in range(n):
+            self.env.reset()
+            states[i, :-1] = self._read()
+        return states
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair; what the environment calls truncated goes on."""
+        states = as_states(states, (self.columns + 1,), np.float64, "The environment")
+        rewards = np.zeros(len(states))
+        next_states = np.tile(terminated(self.columns), (len(states), 1))
+        self.env.unwrapped.np_random = rng
+        for i in np.flatnonzero(~ended(states)):
+            self.set_state(self.env, states[i, :-1].reshape(self.shape))
+            _, rewards[i], done, _, _ = self.env.step(self.values[actions[i]])
+            if not done:
+                next_states[i, :-1], next_states[i, -1] = self._read(), 0.0
+        return rewards, next_states
+
+    def _read(self) -> FloatArray:
+        state = np.asarray(self.get_state(self.env), dtype=np.float64)
+        if state.shape != self.shape:
+            raise SimulatorError(f"get_state returned shape {state.shape} and before {self.shape}.")
+        return state.ravel()
+
+    def check_round_trip(self) -> None:
+        """Raise unless a state that was read can be written and read again, from somewhere else."""
+        first = self.initial(np.random.default_rng(1), 1)[0, :-1]
+        self.initial(np.random.default_rng(2), 1)
+        self.set_state(self.env, first.reshape(self.shape))
+        again = self._read()
+        if not np.array_equal(first, again):
+            raise InputError(
+                f"After set_state({first.tolist()}) get_state returned {again.tolist()}: the state does not "
+                "round-trip. get_state and set_state must speak about the same numbers, in the same order."
+            )
+
+
+class CopyModel:
+    """Keeps a deep copy of the environment for each state it hands out; rows are (number, observation, terminal).
+
+    At most `most` copies are kept; those longest unused are forgotten, and asking for one of them is an error.
+    """
+
+    def __init__(self, env: Any, values: Sequence[Any], most: int) -> None:
+        self.env, self.values, self.n_actions, self.most = env, values, len(values), most
+        self.copies: OrderedDict[int, Any] = OrderedDict()
+        self.made = 0
+        observation, _ = env.reset(seed=0)
+        self.columns = 1 + self._flat(observation).size
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` resets, `[n, D + 1]`."""
+        states = np.zeros((n, self.columns + 1))
+        for i in range(n):
+            env = copy.deepcopy(self.env)
+            env.unwrapped.np_random = rng
+            states[i, :-1] = self._keep(env, env.reset()[0])
+        return states
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair, on copies of the copies."""
+        states = as_states(states, (self.columns + 1,), np.float64, "The environment")
+        rewards = np.zeros(len(states))
+        next_states = np.tile(terminated(self.columns), (len(states), 1))
+        for i in np.flatnonzero(~ended(states)):
+            env = copy.deepcopy(self._recall(int(states[i, 0])))
+            env.unwrapped.np_random = rng
+            observation, rewards[i], done, _, _ = env.step(self.values[actions[i]])
+            if not done:
+                next_states[i, :-1], next_states[i, -1] = self._keep(env, observation), 0.0
+        return rewards, next_states
+
+    def _keep(self, env: Any, observation: Any) -> FloatArray:
+        env.unwrapped.np_random = None  # the run's generator is not part of the state
+        number, self.made = self.made, self.made + 1
+        self.copies[number] = env
+        if len(self.copies) > self.most:
+            self.copies.popitem(last=False)
+        return np.concatenate([[number], self._flat(observation)])
+
+    def _recall(self, number: int) -> Any:
+        if number not in self.copies:
+            why = "was forgotten" if 0 <= number < self.made else "was never made by this model"
+            raise SimulatorError(
+                f"The copy of the environment for state number {number} {why}; at most {self.most} are kept. "
+                "Raise max_copies, or give get_state and set_state, which need no copies."
+            )
+        self.copies.move_to_end(number)
+        return self.copies[number]
+
+    def _flat(self, observation: Any) -> FloatArray:
+        return np.asarray(observation, dtype=np.float64).ravel()
+
+
+def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
+    """Raise unless a pair answers the same twice with the same noise: once on a walk, once again from elsewhere.
+
+    A state that does not capture everything (a clock, a velocity, a source of randomness of its own) shows here,
+    unless the walk of a few steps never meets it. The first `skip` columns are not compared.
+    """
+    rng = np.random.default_rng(0)
+    states = model.initial(np.random.default_rng(1), 1)
+    again = model.initial(np.random.default_rng(1), 1)
+    if not np.array_equal(states[:, skip:], again[:, skip:]):
+        raise InputError(
+            f"Two resets of {name} with the same seed gave {states[0].tolist()} and {again[0].tolist()}: it draws "
+            "from a source of its own. Let it draw from self.np_random only."
+        )
+    walk = []
+    for t in range(_WALK):
+        action = rng.integers(model.n_actions, size=1)
+        answer = model.step(np.random.default_rng(t), states, action)
+        walk.append((t, states, action, answer))
+        states = answer[1] if not ended(answer[1])[0] else model.initial(rng, 1)
+    for t, states, action, (reward, after) in reversed(walk):
+        reward_again, after_again = model.step(np.random.default_rng(t), states, action)
+        if reward != reward_again or not np.array_equal(after[:, skip:], after_again[:, skip:]):
+            raise InputError(
+                f"{name} from state {states[0].tolist()} with action {int(action[0])} and the same seed gave once "
+                f"{after[0].tolist()} (reward {float(reward[0]):g}) and once {after_again[0].tolist()} (reward "
+                f"{float(reward_again[0]):g}): the state does not capture everything, or the environment does not "
+                f"draw from self.np_random. {CURES}"
+            )

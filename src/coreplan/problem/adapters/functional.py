@@ -1,0 +1,148 @@
+"""Gymnasium's functional environments (FuncEnv): pure functions of the state, in NumPy or in JAX."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import CoreplanError, InputError, SimulatorError
+from ..features import Features
+from ..model import FloatArray, IntArray, States, as_states
+from ..problem import Problem
+from ..terminal import ended, terminated
+from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
+from .environments import check_repeatable
+from .jax import JaxModel
+
+
+def from_functional(
+    env: Any,
+    features: Features | None,
+    discount: float,
+    reward_range: tuple[float, float] | None,
+    known: tuple[float, float] | None,
+    actions: Sequence[Any] | None,
+    observe: Callable[[States], Any] | None,
+    core_pairs: tuple[States, IntArray] | None,
+    name: str,
+) -> Problem:
+    """The problem of a functional environment; a state ends where `terminal(next_state)` says so."""
+    values = action_values(getattr(env, "action_space", None), actions, name)
+    bounds = reward_bounds(reward_range, known, name)
+    model: Any
+    if _speaks_jax(env, name):
+        initial, step = _jax_functions(env)
+        model = JaxModel(initial, step, np.stack([np.asarray(v) for v in values]), bounds, name)
+    else:
+        try:
+            model = FunctionalModel(env, values)
+            check_repeatable(model, name)
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise InputError(f"{name} could not be stepped: {said(error)}.") from error
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def call(env: Any, part: str, *arguments: Any, rng: Any) -> Any:
+    """One function of the environment; versions of Gymnasium differ in which of them take rng and params."""
+    function = getattr(env, part)
+    names = inspect.signature(function).parameters
+    more = {key: rng for key in ("rng", "key") if key in names}
+    if "params" in names and names["params"].default in (None, inspect.Parameter.empty):
+        more["params"] = getattr(env, "default_params", None)
+    return function(*arguments, **more)
+
+
+def _speaks_jax(env: Any, name: str) -> bool:
+    """Whether states are JAX arrays, or the environment refuses NumPy's generator and takes a JAX key."""
+    try:
+        state = call(env, "initial", rng=np.random.default_rng(0))
+        return any(type(leaf).__module__.startswith("jax") for leaf in leaves(state))
+    except Exception as error:
+        try:
+            jax = need("jax", "gymnax")
+            call(env, "initial", rng=jax.random.PRNGKey(0))
+        except Exception:
+            raise InputError(
+                f"{name}.initial(rng) takes neither a NumPy Generator nor a JAX key: {said(error)}."
+            ) from error
+        return True
+
+
+def _jax_functions(env: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    import jax
+
+    def initial(key):
+        return call(env, "initial", rng=key)
+
+    def step(key, state, action):
+        keys = jax.random.split(key, 3)
+        after = call(env, "transition", state, action, rng=keys[0])
+        reward = call(env, "reward", state, action, after, rng=keys[1])
+        return reward, after, call(env, "terminal", after, rng=keys[2])
+
+    return initial, step
+
+
+class FunctionalModel:
+    """A functional environment in NumPy, one pair after the other; the Generator is handed on."""
+
+    def __init__(self, env: Any, values: Sequence[Any]) -> None:
+        self.env, self.values, self.n_actions = env, values, len(values)
+        self.template = call(env, "initial", rng=np.random.default_rng(0))
+        self.packing = Packing.of([np.asarray(leaf) for leaf in leaves(self.template)])
+        self.columns = self.packing.columns
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` initial states, `[n, D + 1]`."""
+        states = np.zeros((n, self.columns + 1))
+        for i in range(n):
+            states[i, :-1] = self._packed(call(self.env, "initial", rng=rng))
+        return states
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair."""
+        states = as_states(states, (self.columns + 1,), np.float64, "The environment")
+        rewards = np.zeros(len(states))
+        next_states = np.tile(terminated(self.columns), (len(states), 1))
+        for i in np.flatnonzero(~ended(states)):
+            state = rebuilt(self.template, iter(x[0] for x in self.packing.unpack(states[i : i + 1, :-1])))
+            action = self.values[actions[i]]
+            after = call(self.env, "transition", state, action, rng=rng)
+            rewards[i] = call(self.env, "reward", state, action, after, rng=rng)
+            if not call(self.env, "terminal", after, rng=rng):
+                next_states[i, :-1], next_states[i, -1] = self._packed(after), 0.0
+        return rewards, next_states
+
+    def _packed(self, state: Any) -> FloatArray:
+        parts = [np.asarray(leaf) for leaf in leaves(state)]
+        if [part.size for part in parts] != self.packing.sizes:
+            raise SimulatorError(
+                f"A state has parts of sizes {[p.size for p in parts]} and the first had {self.packing.sizes}."
+            )
+        return self.packing.pack([part[None] for part in parts], 1)[0]
+
+
+def leaves(state: Any) -> list[Any]:
+    """The numbers and arrays of nested tuples, lists and dicts, in order (a dict's by its own order)."""
+    if isinstance(state, dict):
+        return [leaf for part in state.values() for leaf in leaves(part)]
+    if isinstance(state, (tuple, list)):
+        return [leaf for part in state for leaf in leaves(part)]
+    return [state]
+
+
+def rebuilt(template: Any, parts: Iterator[Any]) -> Any:
+    """The state with the structure of `template` and the leaves `parts`."""
+    if isinstance(template, dict):
+        return {key: rebuilt(value, parts) for key, value in template.items()}
+    if isinstance(template, tuple) and hasattr(template, "_fields"):
+        return type(template)(*(rebuilt(value, parts) for value in template))
+    if isinstance(template, (tuple, list)):
+        return type(template)(rebuilt(value, parts) for value in template)
+    leaf = next(parts)
+    return leaf if isinstance(template, np.ndarray) else leaf.item()

@@ -1,0 +1,217 @@
+"""Problems from Gymnasium environments: classic control, toy text, functional ones, and any whose state can be set."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import CoreplanError, InputError, require_count
+from ..features import Features
+from ..model import IntArray, States
+from ..problem import Problem
+from .common import action_values, need, reward_bounds, said, terminal_problem
+from .environments import CURES, CopyModel, StateModel, check_repeatable
+from .functional import from_functional
+from .tables import from_tables
+
+# Gymnasium's own wrappers that matter only to a caller of step and reset, not to the process.
+_OUTER = {
+    "TimeLimit",
+    "OrderEnforcing",
+    "PassiveEnvChecker",
+    "Autoreset",
+    "AutoResetWrapper",
+    "RecordEpisodeStatistics",
+}
+_PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)  # farthest angle, speed and torque
+_REWARDS = {
+    "MountainCarEnv": (-1.0, 0.0),
+    "Continuous_MountainCarEnv": (-0.1, 100.0),
+    "CartPoleEnv": (0.0, 1.0),
+    "AcrobotEnv": (-1.0, 0.0),
+    "PendulumEnv": (_PENDULUM, 0.0),
+    "CartPoleFunctional": (0.0, 1.0),
+    "PendulumFunctional": (_PENDULUM, 0.0),
+}
+
+
+def from_gymnasium(
+    env: Any,
+    features: Features | None = None,
+    discount: float = 0.99,
+    *,
+    reward_range: tuple[float, float] | None = None,
+    actions: Sequence[Any] | None = None,
+    get_state: Callable[[Any], Any] | None = None,
+    set_state: Callable[[Any, Any], None] | None = None,
+    observe: Callable[[States], Any] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+    copy: bool = False,
+    max_copies: int = 10_000,
+) -> Problem:
+    """A problem from a Gymnasium environment, its id, or a functional environment (FuncEnv).
+
+    A planner must be able to step from any state it names, so the environment's state must be settable:
+
+    - toy text (FrozenLake, Taxi, CliffWalking: `env.unwrapped.P`): exact and compiled. States are whole
+      numbers 0..S, S being the terminated one; `features` default to one-hot, and given ones speak about 0..S.
+    - `get_state(env) -> array` and `set_state(env, array)`: any environment; both must cover ALL of the state.
+    - functional environments, NumPy or JAX: the state is their own, flattened.
+    - classic control (CartPole, MountainCar, Acrobot, Pendulum: `env.unwrapped.state`): the state is the internal one, in
+      float64. For Acrobot and Pendulum that is not the observation: angles instead of cosines and sines.
+    - `copy=True`: a deep copy of the environment for each state, of which `max_copies` are kept. Slow, and a run
+      cannot be resumed. The state is (number of the copy, observation), `features` see the observation only, and core
+      pairs are states that `problem.model.initial` and `step` have handed out.
+
+    Except for toy text, states are rows of D numbers and a terminal column (see coreplan.problem.terminal);
+    `features` speak about the D numbers, or about `observe(states [n, D])` if given. `core_pairs` over D columns get
+    the terminal pair added. Time limits are taken off: truncation is not termination, and nothing resets inside a
+    query. Wrappers of your own are kept. The environment is taken over: it is set and stepped at will.
+
+    Parameters
+    ----------
+    reward_range: (lowest, highest) reward; known for classic control, toy text and phys2d, else required. It is
+        widened to contain 0, which terminated states pay.
+    actions: the values that actions 0, 1, ... stand for; required where the action space is not Discrete.
+
+    The adapter tries the environment on a short walk and raises InputError where a state does not round-trip or two
+    steps from one state with one seed disagree.
+    """
+    gym = need("gymnasium", "gymnasium")
+    env, name, outer = _opened(gym, env)
+    if not isinstance(env, gym.Env):
+        if get_state is not None or set_state is not None or copy:
+            raise InputError(
+                f"{name} is functional: it needs no get_state, set_state or copy. Leave them out."
+            )
+        known = None if outer else _known_range(env)
+        return from_functional(
+            env, features, discount, reward_range, known, actions, observe, core_pairs, name
+        )
+    if (get_state is None) != (set_state is None):
+        raise InputError("`get_state` and `set_state` go together: one reads the state, the other writes it.")
+    table = getattr(env.unwrapped, "P", None)
+    if get_state is None and not copy and isinstance(table, dict) and not outer:
+        if actions is not None or observe is not None:
+            raise InputError(
+                f"{name} carries its table, whose states and actions are numbers: leave `actions` and `observe` out."
+            )
+        return from_tables(env.unwrapped, features, discount, name, reward_range, core_pairs)
+    values = action_values(env.action_space, actions, name)
+    bounds = reward_bounds(reward_range, None if outer else _known_range(env.unwrapped), name)
+    if copy:
+        model: CopyModel | StateModel = _copying(env, values, max_copies, name)
+        inner = observe
+        observe = _observation if inner is None else lambda states: inner(_observation(states))
+    else:
+        model = _setting(env, values, get_state, set_state, name)
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def _observation(states: States) -> States:
+    return states[:, 1:]  # without the number of the copy
+
+
+def _opened(gym: Any, env: Any) -> tuple[Any, str, bool]:
+    """The environment without outer wrappers, its name, and whether wrappers remain; a FuncEnv as it is."""
+    if isinstance(env, str):
+        try:
+            env = gym.make(env)
+        except Exception as error:  # of Gymnasium, or of what the environment imports
+            raise InputError(f"gymnasium.make({env!r}) failed: {said(error)}.") from error
+    if all(callable(getattr(env, part, None)) for part in ("initial", "transition", "reward", "terminal")):
+        return env, type(env).__name__, False
+    if not isinstance(env, gym.Env):
+        raise InputError(
+            f"`from_gymnasium(env)` takes an environment, its id or a FuncEnv, got {type(env).__name__}. A vector "
+            "environment cannot be set to a state; give a single one."
+        )
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    while env is not env.unwrapped and type(env).__name__ in _OUTER:
+        env = env.env
+    _refuse_autoreset(env)
+    wrapped = env is not env.unwrapped
+    functional = getattr(env.unwrapped, "func_env", None)
+    return (functional, name, wrapped) if functional is not None and not wrapped else (env, name, wrapped)
+
+
+def _refuse_autoreset(env: Any) -> None:
+    layer = env
+    while layer is not env.unwrapped:
+        if type(layer).__name__ in ("Autoreset", "AutoResetWrapper"):
+            raise InputError(
+                "The environment resets itself inside (Autoreset); give it without that wrapper."
+            )
+        layer = layer.env
+
+
+def _known_range(env: Any) -> tuple[float, float] | None:
+    if not type(env).__module__.startswith("gymnasium.envs."):
+        return None
+    params = getattr(env, "default_params", None)
+    if getattr(env, "_sutton_barto_reward", False) or getattr(params, "sutton_barto_reward", False):
+        return (-1.0, 0.0)
+    return _REWARDS.get(type(env).__name__)
+
+
+def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, name: str) -> StateModel:
+    """A model by setting the state, tried out."""
+    try:
+        if get_state is None:
+            env.reset(seed=0)
+            if getattr(env.unwrapped, "state", None) is None:
+                raise InputError(f"{name} has no attribute `state` to set, and no table `P`. {CURES}")
+            get_state, set_state = _attribute(env)
+        model = StateModel(env, values, get_state, set_state)
+        model.check_round_trip()
+        check_repeatable(model, name)
+    except CoreplanError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{name} could not be reset, set to a state and stepped: {said(error)}. {CURES}"
+        ) from error
+    return model
+
+
+def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+    """Reading and writing `env.unwrapped.state` in the type it has: whole numbers stay whole, reals are float64."""
+    first = env.unwrapped.state
+    whole = np.asarray(first).dtype.kind in "iub"
+    dtype = np.asarray(first).dtype if whole else np.float64
+
+    def set_state(env: Any, state: Any) -> None:
+        value = np.rint(state).astype(dtype) if whole else np.array(state, dtype=dtype)
+        base = env.unwrapped
+        base.state = value if isinstance(first, np.ndarray) else type(first)(value.tolist())
+        if hasattr(base, "steps_beyond_terminated"):  # CartPole refuses to pay after an end it remembers
+            base.steps_beyond_terminated = None
+
+    return lambda env: env.unwrapped.state, set_state
+
+
+def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> CopyModel:
+    """A model by deep copies, tried out, with a warning that says what one copy costs."""
+    require_count("from_gymnasium", max_copies=max_copies)
+    try:
+        model = CopyModel(env, values, max_copies)
+        begin = time.perf_counter()
+        copy.deepcopy(env)
+        cost = time.perf_counter() - begin
+        check_repeatable(CopyModel(env, values, 1000), name, skip=1)  # 1000: all copies of the walk
+    except CoreplanError:
+        raise
+    except Exception as error:
+        raise InputError(f"{name} cannot be copied and stepped: {said(error)}. {CURES}") from error
+    warnings.warn(
+        f"{name} is simulated on deep copies: {cost * 1e6:.0f} microseconds a copy, one or two copies a query, "
+        f"{max_copies} kept; a run cannot be resumed. get_state and set_state avoid all of this.",
+        stacklevel=3,
+    )
+    return model

@@ -1,0 +1,286 @@
+"""Problems from pure JAX functions, compiled and vectorised by JAX; and gymnax environments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import CoreplanError, InputError, require_count
+from ..features import Features
+from ..model import FloatArray, IntArray, States, as_states
+from ..problem import Problem
+from ..terminal import ended, terminated
+from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
+
+_LEAST = 8  # the smallest batch that is compiled
+_ROUNDING = 1e-6  # float32 rewards may leave their range by this part of it
+_FOREVER = 2**31 - 1
+_PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)
+_REWARDS = {
+    "MountainCar-v0": (-1.0, 0.0),
+    "CartPole-v1": (0.0, 1.0),
+    "Acrobot-v1": (-1.0, 0.0),
+    "Pendulum-v1": (_PENDULUM, 0.0),
+}
+_STEPS = 128  # of the random walks on which `drop` is checked
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a JAX state falls into leaves: which are kept in a row, and at which values the others are held."""
+
+    tree: Any
+    held: list[Any]  # the leaves of an initial state
+    names: list[str]
+    kept: list[bool]
+
+    @classmethod
+    def of(cls, state: Any, drop: Sequence[str], name: str) -> Layout:
+        """The layout of an initial state."""
+        import jax
+
+        paths, tree = jax.tree_util.tree_flatten_with_path(state)
+        names = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
+        unknown = sorted(set(drop) - set(names))
+        if unknown:
+            raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {names}.")
+        return cls(tree, [leaf for _, leaf in paths], names, [word not in drop for word in names])
+
+    def of_kept(self, items: Sequence[Any]) -> list[Any]:
+        """Those of the items, one a leaf, whose leaves are kept."""
+        return [item for item, keep in zip(items, self.kept, strict=True) if keep]
+
+    def parts(self, state: Any) -> list[Any]:
+        """The kept leaves, each in the shape and dtype it has in an initial state; traced by JAX."""
+        import jax
+
+        found, tree = jax.tree_util.tree_flatten(state)
+        found = [jax.numpy.asarray(leaf) for leaf in found]
+        if tree != self.tree or [x.size for x in found] != [x.size for x in self.held]:
+            raise TypeError(f"step returns a state that looks like {tree}, initial one like {self.tree}")
+        for x, like, name in zip(found, self.held, self.names, strict=True):
+            if not np.can_cast(x.dtype, like.dtype, "same_kind"):
+                raise TypeError(f"'{name}' is {like.dtype} in an initial state and {x.dtype} after a step")
+        return self.of_kept(
+            [x.reshape(y.shape).astype(y.dtype) for x, y in zip(found, self.held, strict=True)]
+        )
+
+    def state(self, parts: Sequence[Any]) -> Any:
+        """The state with these kept leaves."""
+        given = iter(parts)
+        return self.tree.unflatten(
+            [next(given) if keep else x for x, keep in zip(self.held, self.kept, strict=True)]
+        )
+
+
+class JaxModel:
+    """Pure functions `initial(key)` and `step(key, state, action)`, under jit and vmap.
+
+    States (any tree of arrays) become rows of float64 and the terminal column, leaf after leaf in JAX's own
+    order, `names` saying which; they go back in their own dtypes. Keys come from the NumPy stream, 64 bits a query.
+    Batches are padded to powers of two, else every new size would be compiled anew. `drop` names parts of
+    the state that are left out of the row and held at the value they have in an initial state.
+    """
+
+    def __init__(
+        self,
+        initial: Callable[..., Any],
+        step: Callable[..., Any],
+        values: Any,
+        bounds: tuple[float, float],
+        name: str,
+        drop: Sequence[str] = (),
+    ) -> None:
+        jax = need("jax", "gymnax")
+        self.n_actions, self.bounds, self.name = len(values), bounds, name
+        self._key_words = int(jax.random.PRNGKey(0).shape[-1])
+        try:
+            first = jax.tree_util.tree_map(jax.numpy.asarray, jax.jit(initial)(jax.random.PRNGKey(0)))
+        except Exception as error:
+            raise InputError(f"{name}: initial(key) raised {said(error)}.") from error
+        layout = Layout.of(first, drop, name)
+        self.names = layout.of_kept(layout.names)
+        self.packing = Packing.of(layout.of_kept(layout.held))
+        self.columns = self.packing.columns
+        choices = jax.numpy.asarray(values)
+
+        def step_parts(key, parts, action):
+            reward, after, done = step(key, layout.state(parts), choices[action])
+            return (
+                jax.numpy.reshape(reward, ()),
+                layout.parts(after),
+                jax.numpy.reshape(done, ()).astype(bool),
+            )
+
+        self._initial = jax.jit(jax.vmap(lambda key: layout.parts(initial(key))))
+        self._step = jax.jit(jax.vmap(step_parts))
+        self._try()
+
+    def _try(self) -> None:
+        """One step, so that what is wrong with the functions is said here."""
+        rng = np.random.default_rng(0)
+        try:
+            self.step(rng, self.initial(rng, 1), np.zeros(1, np.int64))
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self.name}: step(key, state, action) must return (reward, next_state, terminated) and be pure "
+                f"JAX; {said(error)}."
+            ) from error
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` initial states, `[n, D + 1]`."""
+        states = np.zeros((n, self.columns + 1))
+        parts = self._initial(self._keys(rng, n))
+        states[:, :-1] = self.packing.pack([np.asarray(x)[:n] for x in parts], n)
+        return states
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair."""
+        states = as_states(states, (self.columns + 1,), np.float64, self.name)
+        n = len(states)
+        living = [_padded(x) for x in self.packing.unpack(states[:, :-1])]
+        chosen = _padded(np.asarray(actions, dtype=np.int32))
+        reward, parts, done = self._step(self._keys(rng, n), living, chosen)
+        next_states = np.zeros_like(states)
+        next_states[:, :-1] = self.packing.pack([np.asarray(x)[:n] for x in parts], n)
+        before = ended(states)
+        next_states[before | np.asarray(done)[:n]] = terminated(self.columns)
+        rewards = np.where(before, 0.0, np.asarray(reward, dtype=np.float64)[:n])
+        return self._within(rewards), next_states
+
+    def _keys(self, rng: np.random.Generator, n: int) -> Any:
+        return _padded(rng.integers(0, 2**32, size=(n, self._key_words), dtype=np.uint32))
+
+    def _within(self, rewards: FloatArray) -> FloatArray:
+        """Rewards that left the range by rounding are put on its end; others are for the guard to report."""
+        low, high = self.bounds
+        slack = _ROUNDING * (high - low)
+        close = (rewards > low - slack) & (rewards < high + slack)
+        return np.where(close, np.clip(rewards, low, high), rewards)
+
+
+def _padded(array: Any) -> Any:
+    """The batch with its first row repeated up to the next power of two."""
+    n = len(array)
+    size = max(_LEAST, 1 << (n - 1).bit_length()) if n else _LEAST
+    filler = array[:1] if n else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
+    return np.concatenate([array, np.repeat(filler, size - n, axis=0)])
+
+
+def from_jax(
+    initial: Callable[..., Any],
+    step: Callable[..., Any],
+    n_actions: int,
+    features: Features,
+    discount: float = 0.99,
+    *,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    actions: Sequence[Any] | None = None,
+    observe: Callable[[States], Any] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+    drop: Sequence[str] = (),
+    name: str = "jax",
+) -> Problem:
+    """A problem from pure JAX functions of ONE state; JAX compiles and vectorises them.
+
+    `initial(key) -> state`, any tree of arrays; `step(key, state, action) -> (reward, next_state,
+    terminated)`. Rows hold the leaves one after the other in JAX's order (fields of a dataclass as declared, a
+    parent's first; keys of a dict sorted) and the terminal column; `problem.model.names` lists them. `features` speak about
+    the row without the terminal column. `actions` are the values that 0..n_actions-1 stand for, themselves by default. JAX
+    computes in float32 unless told otherwise; results may differ in the last bit between batch sizes.
+    """
+    require_count("from_jax", n_actions=n_actions)
+    if actions is not None and len(actions) != n_actions:
+        raise InputError(f"`from_jax(actions=...)` has {len(actions)} values for n_actions={n_actions}.")
+    values = (
+        np.arange(n_actions, dtype=np.int32)
+        if actions is None
+        else np.stack([np.asarray(a) for a in actions])
+    )
+    bounds = reward_bounds(reward_range, None, name)
+    model = JaxModel(initial, step, values, bounds, name, drop)
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def from_gymnax(
+    env: Any,
+    features: Features,
+    discount: float = 0.99,
+    *,
+    params: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    actions: Sequence[Any] | None = None,
+    observe: Callable[[States], Any] | None = None,
+    core_pairs: tuple[States, IntArray] | None = None,
+    drop: Sequence[str] | None = None,
+) -> Problem:
+    """A problem from a gymnax environment or its name; nothing resets inside a query.
+
+    Episodes of gymnax end at `max_steps_in_episode` by a clock in the state. That is truncation, not termination:
+    by default (`drop=None`) the limit is lifted and the clock `time` is dropped from the state (so is Pendulum's
+    `last_u`), after a check on random walks that nothing else depends on it. An environment whose rewards do depend
+    on its clock needs `drop=()`: then the clock is a column and the limit stands. Columns are the fields of gymnax's
+    EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for CartPole-v1. See `from_jax`.
+    """
+    jax = need("jax", "gymnax")
+    gymnax = need("gymnax", "gymnax")
+    if isinstance(env, str):
+        if env not in gymnax.registered_envs:
+            raise InputError(
+                f"gymnax has no environment {env!r}; it has {', '.join(gymnax.registered_envs)}."
+            )
+        env, usual = gymnax.make(env)
+    else:
+        usual = getattr(env, "default_params", None)
+    if not (callable(getattr(env, "step_env", None)) and callable(getattr(env, "reset_env", None))):
+        raise InputError(
+            f"`from_gymnax(env)` takes a gymnax environment or its name, got {type(env).__name__}."
+        )
+    params = usual if params is None else params
+    name = str(getattr(env, "name", type(env).__name__))
+    if drop is None:
+        first = jax.eval_shape(lambda key: env.reset_env(key, params)[1], jax.random.PRNGKey(0))
+        usually = ("time", "last_u") if name == "Pendulum-v1" else ("time",)
+        drop = tuple(word for word in usually if hasattr(first, word))
+    if "time" in drop and hasattr(params, "max_steps_in_episode"):
+        params = params.replace(max_steps_in_episode=_FOREVER)
+    values = np.stack([np.asarray(v) for v in action_values(env.action_space(params), actions, name)])
+    bounds = reward_bounds(reward_range, _REWARDS.get(name), name)
+
+    def initial(key):
+        return env.reset_env(key, params)[1]
+
+    def step(key, state, action):
+        _, after, reward, done, _ = env.step_env(key, state, action, params)
+        return reward, after, done
+
+    model = JaxModel(initial, step, values, bounds, name, drop)
+    if drop:
+        _check_drop(JaxModel(initial, step, values, bounds, name), model, drop)
+    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+
+
+def _check_drop(whole: JaxModel, short: JaxModel, drop: Sequence[str]) -> None:
+    """Raise where steps depend on what is dropped: random walks of the whole state against the shortened one."""
+    kept = np.repeat([word in short.names for word in whole.names], whole.packing.sizes)
+    kept = np.append(kept, True)  # the terminal column
+    rng = np.random.default_rng(0)
+    states = whole.initial(rng, _LEAST)
+    for t in range(_STEPS):
+        actions = rng.integers(whole.n_actions, size=_LEAST)
+        reward, after = whole.step(np.random.default_rng(t), states, actions)
+        reward_short, after_short = short.step(np.random.default_rng(t), states[:, kept], actions)
+        living = ~ended(states)
+        same = np.isclose(reward, reward_short) & np.isclose(after[:, kept], after_short).all(axis=1)
+        if not same[living].all():
+            raise InputError(
+                f"{whole.name} depends on {', '.join(drop)}, which would be dropped from its state. Give drop=() to keep "
+                "the whole state; a clock is then one of its columns and the time limit ends the episode."
+            )
+        states = after
