@@ -75,7 +75,7 @@ def test_imports_go_one_way(path):
         ("planners/base.py", "from coreplan.exact import policy_value", "exact"),
         ("planners/base.py", "from .. import run", "run"),
         ("problem/zoo/river.py", "from ...policy import SoftmaxPolicy", "policy"),
-        ("core.py", "import coreplan.planners.base", "planners"),
+        ("core/select.py", "import coreplan.planners.base", "planners"),
     ],
 )
 def test_the_map_notices(file, line, caught):

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import InputError
-from .problem import Features, Phi, Problem, Sparse, checked
-from .problem.model import IntArray, States
+from ..errors import InputError
+from ..problem import Features, Phi, Problem, Sparse, checked
+from ..problem.model import IntArray, States
+
+_NUMBERS = 1 << 22  # of features in a batch
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,29 @@ class CoreSet:
 
     def features(self, features: Features) -> Phi:
         """Phi~, the core feature matrix: `[m, d]`, or Sparse with `[m, k]`."""
-        bad = np.flatnonzero((self.actions < 0) | (self.actions >= features.n_actions))
-        if len(bad):
-            raise InputError(
-                f"Core pair {bad[0]} has action {self.actions[bad[0]]}; actions run from 0 to {features.n_actions - 1}."
-            )
-        phi = checked(features, self.states)
-        rows = np.arange(len(self))
-        if isinstance(phi, Sparse):
-            return Sparse(
-                np.ascontiguousarray(phi.index[rows, self.actions]),
-                np.ascontiguousarray(phi.weight[rows, self.actions]),
-            )
-        return np.ascontiguousarray(phi[rows, self.actions])
+        return pair_features(features, self.states, self.actions, "Core pair")
+
+
+def pair_features(features: Features, states: States, actions: IntArray, what: str = "Pair") -> Phi:
+    """phi of the pairs: `[n, d]`, or Sparse with `[n, k]`; in batches, since a feature map answers for all actions."""
+    bad = np.flatnonzero((actions < 0) | (actions >= features.n_actions))
+    if len(bad):
+        raise InputError(
+            f"{what} {bad[0]} has action {actions[bad[0]]}; actions run from 0 to {features.n_actions - 1}."
+        )
+    batch = max(1, _NUMBERS // (features.n_actions * (features.nonzeros or features.dimension)))
+    parts = [
+        _rows(checked(features, states[a : a + batch]), actions[a : a + batch])
+        for a in range(0, len(actions), batch)
+    ]
+    if features.nonzeros is None:
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    return Sparse(*(np.concatenate([part[i] for part in parts]) for i in range(2)))
+
+
+def _rows(phi: Phi, actions: IntArray) -> Phi:
+    """Of features for all actions `[n, A, ...]` those of one action each."""
+    rows = np.arange(len(actions))
+    if isinstance(phi, Sparse):
+        return Sparse(phi.index[rows, actions], phi.weight[rows, actions])
+    return phi[rows, actions]
