@@ -25,7 +25,7 @@ _ACCURACY = (
     1e-14  # of the duality gap, relative to the pool's mean squared spread: distances to 1.4e-7 of the spread
 )
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
-_ENTER, _TOGETHER = 0.5, 8  # vertices that violate by this share of the worst enter, so many at once
+_ENTER, _TOGETHER = 0.7, 8  # vertices that violate by this share of the worst enter, so many at once
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -134,18 +134,24 @@ def _append(U, y, k, column, diagonal):
     return True
 
 
+@njit(cache=True, nogil=True, fastmath=_SUMS)
+def _rotate(c, s, carried, lower, out):
+    for j in range(lower.shape[0]):
+        upper = carried[j]
+        out[j] = c * upper + s * lower[j]
+        carried[j] = c * lower[j] - s * upper
+
+
 @njit(cache=True, nogil=True)
-def _remove(U, y, k, p):
+def _remove(U, y, k, p, carried):
     """Let row and column p of K go: shift the columns of U, rotate the rows back to a triangle, and y with them."""
-    for i in range(k):
-        for j in range(max(p, i - 1), k - 1):
-            U[i, j] = U[i, j + 1]
+    for i in range(p):
+        U[i, p : k - 1] = U[i, p + 1 : k]
+    carried[p : k - 1] = U[p, p + 1 : k]
     for i in range(p, k - 1):
-        size = np.hypot(U[i, i], U[i + 1, i])
-        c, s = U[i, i] / size, U[i + 1, i] / size
-        for j in range(i, k - 1):
-            upper, lower = U[i, j], U[i + 1, j]
-            U[i, j], U[i + 1, j] = c * upper + s * lower, c * lower - s * upper
+        size = np.sqrt(carried[i] ** 2 + U[i + 1, i + 1] ** 2)
+        c, s = carried[i] / size, U[i + 1, i + 1] / size
+        _rotate(c, s, carried[i : k - 1], U[i + 1, i + 1 : k], U[i, i : k - 1])
         y[i], y[i + 1] = c * y[i] + s * y[i + 1], c * y[i + 1] - s * y[i]
 
 
@@ -162,7 +168,7 @@ def _enter(G, g, zz, unit, S, k, j, U, y, column):
 
 
 @njit(cache=True, nogil=True)
-def _descend(U, y, S, u, v, k):
+def _descend(U, y, S, u, v, k, spare):
     """From u >= 0 to the minimiser over the active set, dropping vertices whose weight would turn negative; new k."""
     while True:
         for i in range(k - 1, -1, -1):
@@ -178,7 +184,7 @@ def _descend(U, y, S, u, v, k):
             return k
         for i in range(k):
             u[i] += step * (v[i] - u[i])
-        _remove(U, y, k, drop)
+        _remove(U, y, k, drop, spare)
         k -= 1
         for i in range(drop, k):
             S[i], u[i] = S[i + 1], u[i + 1]
@@ -242,7 +248,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
                     entered += 1
                 else:
                     barred[j] = True
-        k = _descend(U, y, S, u, v, k)
+        k = _descend(U, y, S, u, v, k, column)
         b[:k] = u[:k] / np.sum(u[:k])
     return k
 
