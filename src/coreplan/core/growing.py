@@ -12,6 +12,7 @@ from scipy import sparse
 from ..problem import Phi, Sparse
 from ..problem.model import FloatArray, IntArray
 from .nearest import load, nearest, products
+from .pools import take
 
 _BLOCK = 32  # points a thread takes at once
 _CHUNK = 4096  # points whose coefficients are held padded at once
@@ -48,7 +49,7 @@ class Points:
     def products(self, r: FloatArray) -> FloatArray:
         """The product of every row with r `[d]`: `[N]`."""
         out = np.empty(len(self))
-        parallel(lambda a, b: products(self.take(slice(a, b)), r, out[a:b]), len(self), _CHUNK)
+        parallel(lambda a, b: products(take(self.rows, slice(a, b)), r, out[a:b]), len(self), _CHUNK)
         return out
 
     def squares(self, centre: FloatArray) -> FloatArray:
@@ -59,20 +60,12 @@ class Points:
         """A vertex of the rows' hull, since a convex function is largest at one."""
         return int(np.argmax(self.squares(self.mean)))
 
-    def take(self, which: IntArray | slice) -> Phi:
-        """Some of the rows."""
-        if isinstance(self.rows, Sparse):
-            return Sparse(self.rows.index[which], self.rows.weight[which])
-        return self.rows[which]
-
 
 def parallel(work: Callable[[int, int], None], n: int, block: int) -> None:
     """`work(start, end)` on blocks of 0..n in threads. Compiled work leaves the interpreter free; bits do not
     depend on the number of threads, since the blocks do not."""
     edges = [(a, min(a + block, n)) for a in range(0, n, block)]
-    threads = min(
-        len(edges), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    threads = min(len(edges), _cores())
     if threads <= 1:
         for a, b in edges:
             work(a, b)
@@ -80,6 +73,10 @@ def parallel(work: Callable[[int, int], None], n: int, block: int) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(lambda edge: work(*edge), edges):
             pass
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class GrowingHull:
@@ -108,7 +105,8 @@ class GrowingHull:
             self.G = G
         row = self.points.row(z)
         self.vertices = np.append(self.vertices, z)
-        products(self.points.take(self.vertices), row, self.G[m, : m + 1])
+        self.sets.pop(z, None)  # its nearest point is now itself, not a mixture that rounds to it
+        products(take(self.points.rows, self.vertices), row, self.G[m, : m + 1])
         self.G[:m, m] = self.G[m, :m]
         self.m += 1
         if m == 0:  # the first bounds: distances from the vertex, plus what rounding may have taken away

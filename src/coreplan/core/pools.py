@@ -50,7 +50,7 @@ class Pool:
         features = _features(self.features, len(actions))
         states, actions, visits, first = _merge(states, actions, visits)
         if len(first) < (len(features.weight) if isinstance(features, Sparse) else len(features)):
-            features = _take(features, first)
+            features = take(features, first)
         for name, value in (
             ("states", states), ("actions", actions), ("features", features), ("visits", visits),
         ):  # fmt: skip
@@ -255,7 +255,8 @@ def _padded(matrix: sparse.csr_matrix) -> Sparse:
     return Sparse(index, weight)
 
 
-def _take(features: Phi, which: IntArray) -> Phi:
+def take(features: Phi, which: IntArray | slice) -> Phi:
+    """Some of the rows."""
     if isinstance(features, Sparse):
         return Sparse(features.index[which], features.weight[which])
     return features[which]

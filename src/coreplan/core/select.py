@@ -8,11 +8,11 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, require_choice, require_count, require_positive
-from ..problem import Sparse
+from ..problem import Phi, Sparse
 from ..problem.model import FloatArray, IntArray
 from .coreset import CoreSet
 from .growing import ZERO, GrowingHull, Points
-from .pools import Pool
+from .pools import Pool, take
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,15 @@ def select(
     if tolerance != 0.0:
         require_positive("select", tolerance=tolerance)
     require_choice("select", _METHODS, method=method)
-    if size is not None:
-        _require_distinct(pool, size)
-    points = Points(pool.features)
+    first, same = _distinct(pool.features)
+    if size is not None and len(first) < size:
+        raise InputError(
+            f"`select(size={size})`: the pool's {len(pool)} pairs have only {len(first)} different feature vectors. Ask for "
+            f"at most {len(first)}, leave size out and give a tolerance, or gather a larger pool."
+        )
+    points = Points(pool.features if len(first) == len(pool) else take(pool.features, first))
     floor = ZERO * np.sqrt(points.unit)
-    hull, trail = _METHODS[method](points, size or len(pool), max(tolerance or 0.0, floor))
+    hull, trail = _METHODS[method](points, size or len(first), max(tolerance or 0.0, floor))
     if method == "projection" and tolerance is None and hull.m < (size or 0):
         raise InputError(
             f"`select(size={size}, method='projection')`: the pool's features span an affine space of dimension "
@@ -76,7 +80,9 @@ def select(
             "method='hull'."
         )
     B, distances = hull.coefficients()
-    chosen = hull.vertices
+    if len(first) < len(pool):
+        B, distances = B[same], distances[same]
+    chosen = first[hull.vertices]
     return Selection(
         core=CoreSet(pool.states[chosen], pool.actions[chosen]),
         indices=chosen,
@@ -141,20 +147,21 @@ def _farthest(points: Points, size: int, tolerance: float) -> tuple[GrowingHull,
 _METHODS = {"hull": _hull, "projection": _projection, "farthest": _farthest}
 
 
-def _require_distinct(pool: Pool, size: int) -> None:
-    """Raise where the pool holds fewer than `size` different feature vectors: more could only repeat them."""
-    rows = pool.features
+def _distinct(rows: Phi) -> tuple[IntArray, IntArray]:
+    """Where each different feature vector first stands, `[M]`, and for every row which one it has, `[N]`."""
     if isinstance(rows, Sparse):  # the same vector whatever the order and the padding
         index = np.where(rows.weight == 0.0, -1, rows.index)
         order = np.argsort(index, axis=1, kind="stable")
-        pairs = (np.take_along_axis(x, order, axis=1) for x in (index.astype(float), rows.weight))
-        rows = np.hstack(list(pairs))
-    seen: set[int] = set()
-    for row in rows:
-        seen.add(hash((row + 0.0).tobytes()))
-        if len(seen) >= size:
-            return
-    raise InputError(
-        f"`select(size={size})`: the pool's {len(pool)} pairs have only {len(seen)} different feature vectors. Ask for at "
-        f"most {len(seen)}, leave size out and give a tolerance, or gather a larger pool."
-    )
+        rows = np.hstack([np.take_along_axis(x, order, axis=1) for x in (index.astype(float), rows.weight)])
+    seen: dict[int, int] = {}
+    first: list[int] = []
+    same = np.empty(len(rows), dtype=np.int64)
+    for z, row in enumerate(rows):
+        at = seen.setdefault(hash((row + 0.0).tobytes()), len(first))  # + 0.0: -0.0 is 0.0
+        if at == len(first) or not np.array_equal(
+            rows[first[at]], row
+        ):  # the latter: two vectors with one hash
+            at = len(first)
+            first.append(z)
+        same[z] = at
+    return np.array(first), same
