@@ -21,9 +21,7 @@ from ..problem import Sparse
 # Sums may be reordered and fused here: it doubles the speed, and nothing is compared with an interpreted run. The bits
 # depend on the machine, as those of BLAS do, but never on the number of threads.
 _SUMS = {"reassoc", "contract"}
-_ACCURACY = (
-    1e-14  # of the duality gap, relative to the pool's mean squared spread: distances to 1.4e-7 of the spread
-)
+_ACCURACY = 1e-14  # of the duality gap, relative to the mean squared norm: distances to 1.4e-7 of their root
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
 _ENTER, _TOGETHER = 0.7, 8  # vertices that violate by this share of the worst enter, so many at once
 
