@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import runpy
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -254,6 +256,12 @@ def test_bad_input_is_explained(case):
     call, words = BAD[case]
     with pytest.raises(InputError, match=words):
         call(pool_of(cloud()))
+
+
+@pytest.mark.long
+def test_the_example_runs(capsys):
+    runpy.run_path(str(Path(__file__).parents[1] / "examples" / "select_core.py"))
+    assert "pairs gathered" in capsys.readouterr().out
 
 
 # Pools.

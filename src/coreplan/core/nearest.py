@@ -18,8 +18,8 @@ from numba.extending import overload
 
 from ..problem import Sparse
 
-# Sums may be reordered and fused here: it doubles the speed, and nothing is compared with an interpreted run. The bits
-# depend on the machine, as those of BLAS do, but never on the number of threads.
+# Sums may be reordered and fused here, so that they use vector instructions; nothing is compared with an interpreted run.
+# The bits depend on the machine, as those of BLAS do, but never on the number of threads.
 _SUMS = {"reassoc", "contract"}
 _ACCURACY = 1e-14  # of the duality gap, relative to the mean squared norm: distances to 1.4e-7 of their root
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
