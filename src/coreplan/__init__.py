@@ -4,7 +4,7 @@ from ._version import __version__
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import PrimalDual
+from .planners import Grow, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -37,6 +37,7 @@ __all__ = [
     "FileError",
     "FunctionFeatures",
     "FunctionModel",
+    "Grow",
     "InputError",
     "Model",
     "NoiseModel",

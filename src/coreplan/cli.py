@@ -15,10 +15,9 @@ from rich.table import Table
 
 from . import __version__
 from .bench.throughput import throughput
-from .core import CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Evaluation, evaluate
-from .planners import PLANNERS, documented_settings, make_planner
+from .planners import PLANNERS, Grow, PrimalDual, documented_settings, make_planner, options
 from .policy import POLICY_FILE
 from .problem import ZOO, Problem
 from .problem.locate import locate
@@ -58,10 +57,7 @@ def planners() -> None:
     """The planners and their settings."""
     table = Table("planner", "settings (--set name=value)", "what it is")
     for name, planner in PLANNERS.items():
-        options = [
-            p for p in inspect.signature(planner).parameters if p not in ("theta0", "lambda1", "setup")
-        ]
-        table.add_row(name, ", ".join(options), _first_line(planner))
+        table.add_row(name, ", ".join(options(name)), _first_line(planner))
     console.print(table)
 
 
@@ -70,7 +66,12 @@ def plan(
     problem: Annotated[
         str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
     ],
-    planner: Annotated[str, typer.Option(help="See `coreplan planners`.")] = "primal-dual",
+    planner: Annotated[
+        str | None,
+        typer.Option(
+            help="See `coreplan planners`; by default primal-dual, or grow where there is no core set."
+        ),
+    ] = None,
     budget: Annotated[int, typer.Option(help="Simulator queries to spend at most.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
     out: Annotated[
@@ -90,10 +91,11 @@ def plan(
     # What a user's own code prints must not mix with the one JSON object.
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         where = locate(problem)
+        planner = planner or (Grow.name if where.core_pairs is None else PrimalDual.name)
         settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
         chosen = make_planner(planner, settings)
         result = run_plan(
-            where, CoreSet.of(where), chosen, budget=budget, seed=seed, out=out, resume=resume,
+            where, planner=chosen, budget=budget, seed=seed, out=out, resume=resume,
             progress=False if as_json else None,
         )  # fmt: skip
         judged = _judge(where, result, seed, rollouts)
@@ -199,6 +201,7 @@ def _record(
         "gap": judged.gap if judged else None,
         "sub": judged.sub if judged else None,
         "status": result.status.value,
+        "reason": result.reason,
         "policy": f"{out}/{POLICY_FILE}" if out else None,
         "initial_draws": result.initial_draws,
         "evaluation_queries": judged.queries if judged else 0,
@@ -235,7 +238,7 @@ def _show(problem: Problem, record: dict[str, Any], result: Plan) -> None:
         f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
     )
     console.print(table)
-    console.print(result.status.sentence)
+    console.print(f"{result.status.sentence} {result.reason}".strip(), markup=False)
 
 
 def _number(value: float | None) -> str:

@@ -130,6 +130,7 @@ class Planner(Protocol):
 
     def check(self, state: Any) -> None:
         """Raise a ValueError if the growing fields of a state that was read from a file do not fit together."""
+        return None
 
     def diagnostics(self, state: Any) -> Mapping[str, float]:
         """Numbers for one row of the trace; may reset what is averaged between rows."""

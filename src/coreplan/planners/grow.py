@@ -41,8 +41,8 @@ class State(NamedTuple):
     states: States  # [N, ...], queried
     actions: IntArray  # [N]
     next_states: States  # [N, ...]
-    index: IntArray  # [N, K]
-    weight: FloatArray
+    pair_index: IntArray  # [N, K]
+    pair_weight: FloatArray
     next_index: IntArray  # [N, A, K]
     next_weight: FloatArray
     rewards: FloatArray  # [N]
@@ -115,8 +115,8 @@ class Grow(Planner):
         index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), no_int, none, none, indices, weights,
-            none, no_int, none, index, weight, indices, weights, none, none, none,
+            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]),
+            no_int, none, none, indices, weights, none, no_int, none, index, weight, indices, weights, none, none, none,
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
@@ -140,9 +140,8 @@ class Grow(Planner):
         if len(state.kind) == 0:
             assert fresh is not None
             kind = np.full(self._chains, UNIFORM)
-            chains = dict(zip(_CHAINS[2:], fresh, strict=True))
-            state = state._replace(kind=kind, ends=self._draw_ends(self._chains, rng), **chains)
-            return state
+            chains: dict[str, Any] = dict(zip(_CHAINS[2:], fresh, strict=True))
+            return state._replace(kind=kind, ends=self._draw_ends(self._chains, rng), **chains)
         assert answers.next_features is not None
         next_phi = with_constant(answers.next_features, d)
         chain, action = np.nonzero(_available(state.chain_weight))
@@ -193,7 +192,7 @@ class Grow(Planner):
         """Solve on everything seen; then send the chains where it matters."""
         n, setup = int(state.counts[0]), self._setup
         s = Samples(
-            Sparse(state.index[:n], state.weight[:n]), state.rewards[:n],
+            Sparse(state.pair_index[:n], state.pair_weight[:n]), state.rewards[:n],
             Sparse(state.next_index[:n], state.next_weight[:n]), state.importance[:n],
         )  # fmt: skip
         equations = Equations(s, setup.dimension, self.ridge)
@@ -265,8 +264,8 @@ class Grow(Planner):
             if "states" not in name and getattr(state, name).dtype != like.dtype:
                 raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
         A, d = self._setup.n_actions, self._setup.dimension
-        K = state.index.shape[-1] if n else state.chain_index.shape[-1]
-        shapes = {"index": (K,), "next_index": (A, K), "chain_index": (A, K)}
+        K = state.pair_index.shape[-1] if n else state.chain_index.shape[-1]
+        shapes = {"pair_index": (K,), "next_index": (A, K), "chain_index": (A, K)}
         for name, shape in shapes.items():
             index, weight = getattr(state, name), getattr(state, name.replace("index", "weight"))
             if len(index) and (index.shape[1:] != shape or weight.shape != index.shape):
@@ -315,8 +314,8 @@ def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, n
         "states": state.chain_states[chain],
         "actions": action,
         "next_states": answers.next_states,
-        "index": state.chain_index[chain, action],
-        "weight": state.chain_weight[chain, action],
+        "pair_index": state.chain_index[chain, action],
+        "pair_weight": state.chain_weight[chain, action],
         "next_index": next_phi.index,
         "next_weight": next_phi.weight,
         "rewards": answers.rewards,
@@ -325,7 +324,7 @@ def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, n
     }
     if n + more > len(state.rewards):
         room = max(2 * len(state.rewards), n + more, 1024)
-        grown = {}
+        grown: dict[str, Any] = {}
         for name, values in rows.items():
             grown[name] = np.zeros((room, *values.shape[1:]), dtype=values.dtype)
             grown[name][:n] = getattr(state, name)[:n] if n else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..core import CoreSet
+from ..core import CORE_FILE, CoreSet
 from ..errors import CoreplanError, FileError, InputError, require_count, require_positive
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock

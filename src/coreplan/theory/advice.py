@@ -86,7 +86,8 @@ def advise(problem: Problem, *, epsilon: float | None, budget: int | None, D: fl
         raise InputError("`tune` takes either an accuracy (--epsilon 0.1) or a budget (--budget 1000000).")
     setup = Setup.of(problem, CoreSet.of(problem), 1)
     m, A, R = setup.m, setup.n_actions, setup.radius
-    D = default_D(setup.core_features, setup.dimension, setup.discount) if D is None else D
+    if D is None:
+        D = default_D(CoreSet.of(problem).features(problem.features), setup.dimension, setup.discount)
     wish: dict[str, Any] = {"epsilon": epsilon, "budget": budget, "m": m, "A": A, "R": R, "D": D}
     best, paper = tuned(**wish), tuned(**wish, split="paper")
     K = min(best.K, 2000)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from .errors import InputError
-from .problem import Features, Phi, Problem, Sparse, available, checked
-from .problem.masks import unavailable_core
-from .problem.model import IntArray, States
+from .. import files
+from ..errors import FileError, InputError
+from ..problem import Features, Phi, Problem, Sparse, available, checked
+from ..problem.masks import unavailable_core
+from ..problem.model import IntArray, States
+
+VERSION = 1
+KIND = "coreplan core set"
+CORE_FILE = "core.npz"  # in a run's folder
+_NUMBERS = 1 << 22  # of features in a batch
 
 
 @dataclass(frozen=True)
@@ -66,24 +73,53 @@ class CoreSet:
         first.sort()
         return cls(states[first], actions[first])
 
+    def save(self, path: str | Path) -> None:
+        """Write the pairs to `path` (a `.npz` of numbers), atomically."""
+        meta = {"format": KIND, "version": VERSION}
+        files.write_npz(Path(path), {"states": self.states, "actions": self.actions}, meta)
+
+    @classmethod
+    def load(cls, path: str | Path) -> CoreSet:
+        """Read what `save` wrote."""
+        arrays, _ = files.read_npz(Path(path), KIND, VERSION)
+        if arrays.keys() != {"states", "actions"}:
+            raise FileError(f"{path} is damaged: it holds {', '.join(arrays)} instead of states and actions.")
+        try:
+            return cls(arrays["states"], arrays["actions"])
+        except InputError as error:
+            raise FileError(f"{path} is damaged: {error}") from None
+
     def __len__(self) -> int:
         return len(self.actions)
 
     def features(self, features: Features) -> Phi:
         """Phi~, the core feature matrix: `[m, d]`, or Sparse with `[m, k]`."""
-        bad = np.flatnonzero((self.actions < 0) | (self.actions >= features.n_actions))
-        if len(bad):
-            raise InputError(
-                f"Core pair {bad[0]} has action {self.actions[bad[0]]}; actions run from 0 to {features.n_actions - 1}."
-            )
-        phi = checked(features, self.states)
-        rows = np.arange(len(self))
-        bad = np.flatnonzero(~available(phi)[rows, self.actions])
-        if len(bad):
-            raise unavailable_core(self.states[bad[0]], int(self.actions[bad[0]]), int(bad[0]))
-        if isinstance(phi, Sparse):
-            return Sparse(
-                np.ascontiguousarray(phi.index[rows, self.actions]),
-                np.ascontiguousarray(phi.weight[rows, self.actions]),
-            )
-        return np.ascontiguousarray(phi[rows, self.actions])
+        return pair_features(features, self.states, self.actions, "Core pair")
+
+
+def pair_features(features: Features, states: States, actions: IntArray, what: str = "Pair") -> Phi:
+    """phi of the pairs: `[n, d]`, or Sparse with `[n, k]`; in batches, since a feature map answers for all actions."""
+    bad = np.flatnonzero((actions < 0) | (actions >= features.n_actions))
+    if len(bad):
+        raise InputError(
+            f"{what} {bad[0]} has action {actions[bad[0]]}; actions run from 0 to {features.n_actions - 1}."
+        )
+    batch = max(1, _NUMBERS // (features.n_actions * (features.nonzeros or features.dimension)))
+    parts = [
+        _rows(checked(features, states[a : a + batch]), states[a : a + batch], actions[a : a + batch], a)
+        for a in range(0, len(actions), batch)
+    ]
+    if features.nonzeros is None:
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    return Sparse(*(np.concatenate([part[i] for part in parts]) for i in range(2)))
+
+
+def _rows(phi: Phi, states: States, actions: IntArray, start: int) -> Phi:
+    """Of features for all actions `[n, A, ...]` those of one action each, which must be available."""
+    rows = np.arange(len(actions))
+    bad = np.flatnonzero(~available(phi)[rows, actions])
+    if len(bad):
+        raise unavailable_core(states[bad[0]], int(actions[bad[0]]), start + int(bad[0]))
+    if isinstance(phi, Sparse):
+        return Sparse(phi.index[rows, actions], phi.weight[rows, actions])
+    return phi[rows, actions]

@@ -1,0 +1,262 @@
+"""Pools: the pairs among which a core set is chosen, and against which it is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import InputError, require_choice, require_count
+from ..problem import Phi, Problem, Sparse
+from ..problem.guard import Guard
+from ..problem.model import FloatArray, IntArray, States
+from ..seeds import as_generator
+from .coreset import pair_features
+
+_LIVES = 10  # a walker restarts about so often, so that its first life weighs little
+
+
+class Acts(Protocol):
+    """Anything that plays: a policy."""
+
+    def act(self, states: States, rng: np.random.Generator) -> IntArray:
+        """One action for each state of the batch."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """N distinct state-action pairs with their features and how often each was seen.
+
+    Parameters
+    ----------
+    states, actions: `[N, ...]` and `[N]`; copies of a pair are merged, and their visits added up.
+    features: `[N, d]`, Sparse with `[N, k]`, or a matrix of scipy.sparse `[N, d]`; sparse ones stay sparse.
+    visits: `[N]` weights, not negative; once each by default.
+    queries: simulator queries that gathering the pool took.
+    """
+
+    states: States  # [N, ...]
+    actions: IntArray  # [N]
+    features: Phi  # [N, d] or Sparse [N, k]
+    visits: FloatArray = None  # type: ignore[assignment]  # [N]
+    queries: int = 0
+
+    def __post_init__(self) -> None:
+        states, actions, visits = _pairs(self.states, self.actions, self.visits)
+        features = _features(self.features, len(actions))
+        states, actions, visits, first = _merge(states, actions, visits)
+        if len(first) < (len(features.weight) if isinstance(features, Sparse) else len(features)):
+            features = take(features, first)
+        for name, value in (
+            ("states", states), ("actions", actions), ("features", features), ("visits", visits),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, problem: Problem, states: Any, actions: Any, visits: Any = None, *, queries: int = 0) -> Pool:
+        """The given pairs of a problem, with its features."""
+        states, actions, visits, _ = _merge(*_pairs(states, actions, visits))
+        return cls(states, actions, pair_features(problem.features, states, actions), visits, queries)
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The visits as a distribution, `[N]`."""
+        return self.visits / self.visits.sum()
+
+
+def uniform_pool(
+    problem: Problem,
+    n: int,
+    *,
+    box: tuple[Any, Any] | None = None,
+    sampler: Callable[[np.random.Generator, int], States] | None = None,
+    actions: str = "uniform",
+    seed: int | np.random.Generator = 0,
+) -> Pool:
+    """n states drawn uniformly from `box = (low, high)`, or by `sampler(rng, n)`; makes no query.
+
+    `actions="uniform"` draws one action for each state, `"all"` takes every one. The ends of a box are arrays of one
+    state's shape; between whole numbers the states are whole, both ends included.
+    """
+    require_count("uniform_pool", n=n)
+    require_choice("uniform_pool", ("uniform", "all"), actions=actions)
+    rng = as_generator(seed)
+    if (box is None) == (sampler is None):
+        raise InputError(
+            "`uniform_pool` needs either box=(low, high), the lowest and highest state, or sampler=function(rng, n)."
+        )
+    states = np.asarray(sampler(rng, n)) if sampler is not None else _uniform(rng, n, box)
+    if states.ndim == 0 or len(states) != n:
+        raise InputError(f"The sampler was asked for {n} states and returned shape {states.shape}.")
+    if actions == "all":
+        return Pool.of(problem, *_all_actions(states, problem.n_actions))
+    return Pool.of(problem, states, rng.integers(problem.n_actions, size=n))
+
+
+def rollout_pool(
+    problem: Problem,
+    policy: Acts | None,
+    n: int,
+    *,
+    actions: str = "policy",
+    seed: int | np.random.Generator = 0,
+) -> Pool:
+    """n pairs that a policy visits (None: the uniform policy), merged, with `visits` counting them.
+
+    Walkers go through the simulator and restart with probability 1 - discount after each step, so that in the long run
+    the visits follow the policy's discounted occupancy measure; a walker has about ten lives, which leaves a bias of at
+    most a tenth in total variation towards early steps. `actions="all"` adds the other actions of the visited states with
+    zero visits: the core set then covers them, and the weighted error remains the policy's. A step is a query, a restart
+    none.
+    """
+    require_count("rollout_pool", n=n)
+    require_choice("rollout_pool", ("policy", "all"), actions=actions)
+    rng, guard = as_generator(seed), Guard(problem)
+    walkers = min(n, max(1, round(n * (1.0 - problem.discount) / _LIVES)))
+    states = guard.initial(rng, walkers)
+    seen, played, queries = [states], [_act(problem, policy, states, rng)], 0
+    for _ in range(math.ceil(n / walkers) - 1):
+        on = rng.random(walkers) < problem.discount
+        states = np.array(states)
+        if on.any():
+            states[on] = guard.step(rng, states[on], played[-1][on])[1]
+        if not on.all():
+            states[~on] = guard.initial(rng, int((~on).sum()))
+        queries += int(on.sum())
+        seen.append(states)
+        played.append(_act(problem, policy, states, rng))
+    visited, chosen = np.concatenate(seen)[:n], np.concatenate(played)[:n]
+    visits = np.ones(n)
+    if actions == "all":
+        others = _all_actions(visited, problem.n_actions)
+        visited, chosen = np.concatenate([visited, others[0]]), np.concatenate([chosen, others[1]])
+        visits = np.concatenate([visits, np.zeros(len(others[1]))])
+    return Pool.of(problem, visited, chosen, visits, queries=queries)
+
+
+def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.Generator) -> IntArray:
+    if policy is None:
+        return rng.integers(problem.n_actions, size=len(states))
+    actions = np.asarray(policy.act(states, rng))
+    whole = actions.shape == (len(states),) and np.issubdtype(actions.dtype, np.integer)
+    if not whole or actions.min() < 0 or actions.max() >= problem.n_actions:
+        raise InputError(
+            f"policy.act must return {len(states)} whole numbers from 0 to {problem.n_actions - 1}, got an array of "
+            f"shape {actions.shape} and dtype {actions.dtype}: {actions.ravel()[:8].tolist()}."
+        )
+    return actions.astype(np.int64)
+
+
+def _all_actions(states: States, A: int) -> tuple[States, IntArray]:
+    return np.repeat(states, A, axis=0), np.tile(np.arange(A), len(states))
+
+
+def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:
+    try:
+        low, high = (np.asarray(end) for end in box)
+        good = low.shape == high.shape and bool((np.isfinite(low) & np.isfinite(high) & (low <= high)).all())
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise InputError(
+            f"`uniform_pool(box=...)` must be (low, high): two states of one shape, low <= high; got {box!r}."
+        )
+    if np.issubdtype(low.dtype, np.integer) and np.issubdtype(high.dtype, np.integer):
+        return rng.integers(low, high, size=(n, *low.shape), endpoint=True)
+    return rng.uniform(low, high, size=(n, *low.shape))
+
+
+def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, FloatArray]:
+    """Checked copies: states without negative zeros, whole actions, weights."""
+    states, actions = np.ascontiguousarray(states), np.asarray(actions)
+    if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
+        raise InputError(
+            f"A pool needs N >= 1 states and as many actions, got states of shape {states.shape} and actions of shape "
+            f"{actions.shape}."
+        )
+    if not np.issubdtype(actions.dtype, np.integer) or states.dtype.hasobject:
+        raise InputError(
+            f"A pool needs states that are numbers and actions that are whole numbers, got dtypes {states.dtype} and "
+            f"{actions.dtype}."
+        )
+    if states.dtype.kind == "f":
+        states = states + 0.0  # -0.0 is 0.0
+    visits = np.ones(len(actions)) if visits is None else np.asarray(visits, dtype=float)
+    if (
+        visits.shape != actions.shape
+        or not np.isfinite(visits).all()
+        or visits.min() < 0
+        or visits.sum() == 0
+    ):
+        raise InputError(
+            f"A pool's visits must be {len(actions)} finite numbers, none negative and not all zero; got shape "
+            f"{visits.shape} and values {visits.ravel()[:8].tolist()}."
+        )
+    return states, actions.astype(np.int64), visits
+
+
+def _merge(
+    states: States, actions: IntArray, visits: FloatArray
+) -> tuple[States, IntArray, FloatArray, IntArray]:
+    """Every pair once, in the order of first appearance, with its visits added up; and where it first stood."""
+    N = len(actions)
+    raw = [x.reshape(N, -1).view(np.uint8) for x in (np.ascontiguousarray(states.reshape(N, -1)), actions)]
+    keys = np.ascontiguousarray(np.hstack(raw))  # [N, bytes]
+    first: IntArray
+    _, first, inverse = np.unique(
+        keys.view(np.dtype((np.void, keys.shape[1]))).ravel(), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)  # np.unique sorts by content
+    added = np.zeros(len(first))
+    np.add.at(added, inverse.ravel(), visits)
+    first = first[order]
+    return states[first], actions[first], added[order], first
+
+
+def _features(features: Any, N: int) -> Phi:
+    """Dense `[N, d]` or Sparse `[N, k]` features, finite."""
+    if sparse.issparse(features):
+        features = _padded(features.tocsr())
+    if isinstance(features, Sparse):
+        index, weight = np.asarray(features.index), np.asarray(features.weight, dtype=float)
+        good = index.shape == weight.shape == (N, *index.shape[1:]) and index.ndim == 2 and index.shape[1] > 0
+        if not good or not np.issubdtype(index.dtype, np.integer) or index.min() < 0:
+            raise InputError(
+                f"Sparse features of a pool of {N} pairs need index and weight of shape ({N}, k), indices not negative; "
+                f"got {index.shape} and {weight.shape}."
+            )
+        features = Sparse(np.ascontiguousarray(index, dtype=np.int64), np.ascontiguousarray(weight))
+    else:
+        weight = features = np.ascontiguousarray(features, dtype=float)
+        if features.ndim != 2 or len(features) != N or features.shape[1] == 0:
+            raise InputError(
+                f"Features of a pool of {N} pairs must have shape ({N}, d), got {features.shape}."
+            )
+    if not np.isfinite(weight).all():
+        z = int(np.flatnonzero(~np.isfinite(weight).all(axis=1))[0])
+        raise InputError(f"The features of pair {z} of the pool are not finite: {weight[z][:8].tolist()}.")
+    return features
+
+
+def _padded(matrix: sparse.csr_matrix) -> Sparse:
+    """A CSR matrix as rows of equal length."""
+    matrix.sum_duplicates()
+    count = np.diff(matrix.indptr)
+    used = np.arange(max(int(count.max(initial=0)), 1)) < count[:, None]  # [N, k]
+    index, weight = np.zeros(used.shape, dtype=np.int64), np.zeros(used.shape)
+    index[used], weight[used] = matrix.indices, matrix.data
+    return Sparse(index, weight)
+
+
+def take(features: Phi, which: IntArray | slice) -> Phi:
+    """Some of the rows."""
+    if isinstance(features, Sparse):
+        return Sparse(features.index[which], features.weight[which])
+    return features[which]

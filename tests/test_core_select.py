@@ -1,0 +1,440 @@
+"""Core sets chosen from pools: planted vertices, independent solvers, the eager greedy, deliberate faults."""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import nnls
+
+import coreplan
+from coreplan import InputError
+from coreplan.core import CoreSet, Pool, growing, nearest, pools, rollout_pool, select, uniform_pool
+from coreplan.enumerated import Enumerated
+from coreplan.hull import convex_coefficients
+from coreplan.problem import Sparse
+from mutants import mutant
+
+selecting = importlib.import_module("coreplan.core.select")  # the module; the package's name is the function
+METHODS = ("hull", "projection", "farthest")
+
+
+def pool_of(features, visits=None):
+    n = features.shape[0]
+    return Pool(np.arange(n), np.zeros(n, dtype=int), features, visits)
+
+
+def planted(vertices, d, n, seed):
+    """`vertices` random points in the midst of n mixtures of them; returns the points and where the vertices are."""
+    rng = np.random.default_rng(seed)
+    B = rng.dirichlet(np.full(vertices, 0.3), size=n)
+    where = np.sort(rng.choice(n, size=vertices, replace=False))
+    B[where] = np.eye(vertices)
+    return B @ rng.normal(size=(vertices, d)) + 5.0, where
+
+
+def independent(C, y):
+    """dist(y, conv C) by scipy's NNLS with a heavy row for sum b = 1: an upper bound, tight to 1e-6 of its scale."""
+    P = C - y
+    heavy = 1e3 * max(np.abs(P).max(), 1e-9)
+    b = nnls(np.vstack([P.T, np.full(len(C), heavy)]), np.append(np.zeros(C.shape[1]), heavy))[0]
+    return np.linalg.norm(P.T @ (b / b.sum()))
+
+
+def eager(X, size):
+    """The greedy hull as written on paper: every distance anew at every step, by Wolfe's method."""
+    chosen = [int(np.argmax(np.linalg.norm(X - X.mean(axis=0), axis=1)))]
+    trail = [np.inf]
+    while len(chosen) < size:
+        distances = convex_coefficients(X[chosen], X)[1]
+        chosen.append(int(np.argmax(distances)))
+        trail.append(distances.max())
+    return chosen, trail
+
+
+def assert_exact(X, found, accuracy=1e-6):
+    """Coefficients on the simplex, sparse, that give the very distances; distances of an independent method."""
+    C, B = X[found.indices], found.B
+    assert B.shape == (len(X), len(found.core)) and B.data.min() >= 0.0
+    assert np.diff(B.indptr).max() <= X.shape[1] + 1  # Caratheodory
+    np.testing.assert_allclose(B.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(X - B @ C, axis=1), found.distances, atol=1e-9)
+    np.testing.assert_allclose(found.distances, convex_coefficients(C, X)[1], atol=accuracy)
+    assert found.mean == pytest.approx(found.distances.mean()) and found.max == found.distances.max()
+
+
+def assert_greedy(X, size=25):
+    """The lazy choice is the eager one, and its errors are exact."""
+    found = select(pool_of(X), size=size)
+    chosen, trail = eager(X, size)
+    assert found.indices.tolist() == chosen
+    np.testing.assert_allclose(found.trail, trail, rtol=1e-6)
+    assert_exact(X, found)
+
+
+def cloud(n=150, d=5, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)) * np.linspace(1.0, 3.0, d)
+
+
+@pytest.mark.parametrize(("n", "d", "size"), [(150, 5, 25), (300, 12, 40), (60, 1, 2), (200, 3, 30)])
+def test_lazy_is_eager(n, d, size):
+    assert_greedy(cloud(n, d, seed=n), size)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["cloud", "far away", "flat", "grid", "tiny"])
+def test_errors_are_exact(kind, method):
+    rng = np.random.default_rng(1)
+    X = {
+        "cloud": cloud(),
+        "far away": 1e5 + cloud(),
+        "flat": rng.normal(size=(100, 3)) @ rng.normal(size=(3, 9)),
+        "grid": rng.integers(0, 3, size=(200, 4)).astype(float),
+        "tiny": 1e-6 * cloud(),
+    }[kind]
+    scale = np.linalg.norm(X - X.mean(axis=0), axis=1).mean()
+    found = select(pool_of(X), size=4, method=method)
+    assert_exact(X, found, accuracy=1e-6 * scale)
+    assert len(found.core) == 4 and (np.diff(found.trail[1:]) <= 1e-9 * scale).all()
+    C = X[found.indices]
+    for z in rng.choice(len(X), size=20, replace=False):
+        assert found.distances[z] == pytest.approx(independent(C, X[z]), abs=1e-5 * scale)
+
+
+def test_many_vertices_in_high_dimension():
+    """Gaussian points, where faces have dozens of vertices, and deep mixtures, where all d + 1 are needed."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1500, 60))
+    found = select(pool_of(X), size=200)
+    C = X[found.indices]
+    for z in rng.choice(1500, size=40, replace=False):
+        assert found.distances[z] == pytest.approx(independent(C, X[z]), abs=1e-6)
+    Y, where = planted(200, 60, 800, seed=3)
+    found = select(pool_of(Y), size=300)
+    assert sorted(found.indices) == where.tolist() and found.max < 1e-5
+
+
+@pytest.mark.parametrize(("method", "vertices", "d"), [("hull", 12, 4), ("hull", 30, 25), ("projection", 10, 20),
+                                                       ("projection", 21, 20)])  # fmt: skip
+def test_planted_vertices_are_recovered(method, vertices, d):
+    """Projection finds affinely independent vertices, up to d + 1 of them; the hull finds any."""
+    X, where = planted(vertices, d, 500, seed=4)
+    if method == "hull":  # of 12 random points in dimension 4 some may be mixtures of the others
+        inner = [v for v in where if convex_coefficients(X[where[where != v]], X[[v]])[1][0] < 1e-6]
+        where = np.setdiff1d(where, inner)
+    for found in (
+        select(pool_of(X), tolerance=1e-5, method=method),
+        select(pool_of(X), size=len(where), method=method),
+    ):
+        assert sorted(found.indices) == where.tolist()
+        assert found.max < 1e-5
+        assert_exact(X, found, accuracy=2e-6)
+
+
+def test_noise_costs_little():
+    """With noise of norm at most e at every point the hull of the vertices leaves at most 2 e."""
+    X, where = planted(15, 10, 1000, seed=5)
+    noise = np.random.default_rng(6).normal(size=X.shape)
+    noise *= 0.01 / np.linalg.norm(noise, axis=1, keepdims=True)
+    found = select(pool_of(X + noise), tolerance=0.02)
+    assert found.max <= 0.02 and set(where) <= set(found.indices.tolist())
+
+
+def test_more_vertices_less_error():
+    X = cloud(400, 6)
+    largest = [select(pool_of(X), size=m).max for m in (1, 5, 20, 60)]
+    assert (np.diff(largest) < 0).all()
+    found = select(pool_of(X), size=60)
+    assert largest[1] == pytest.approx(found.trail[5]) and largest[2] == pytest.approx(found.trail[20])
+    within = select(pool_of(X), tolerance=largest[2])
+    assert within.indices.tolist() == found.indices[:20].tolist()  # a tolerance that is met needs no more
+    both = select(pool_of(X), size=5, tolerance=1e-3)
+    assert len(both.core) == 5 and both.max == largest[1]
+
+
+def test_farthest_is_within_twice_the_best():
+    """k-center: the m-th point was at distance trail[m-1] of all before it, and every point is within that (Gonzalez)."""
+    X = cloud(300, 3)
+    found = select(pool_of(X), size=20, method="farthest")
+    between = np.linalg.norm(X[:, None] - X[found.indices], axis=2)
+    assert between.min(axis=1).max() <= found.trail[-1]
+    chosen = between[found.indices]
+    assert (chosen + 1e9 * np.eye(20)).min() == pytest.approx(found.trail[-1])
+
+
+def test_visits_weigh():
+    X = cloud(50, 3)
+    visits = np.zeros(50)
+    visits[[3, 8]] = 1.0, 3.0
+    found = select(pool_of(X, visits), size=4)
+    assert found.weighted == pytest.approx(0.25 * found.distances[3] + 0.75 * found.distances[8])
+    assert found.weighted != pytest.approx(found.mean)
+
+
+def test_threads_change_no_bit(monkeypatch):
+    X = cloud(3000, 8)
+    answers = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(growing, "_cores", lambda cores=cores: cores)
+        answers.append(select(pool_of(X), size=40))
+    for other in answers[1:]:
+        np.testing.assert_array_equal(other.indices, answers[0].indices)
+        np.testing.assert_array_equal(other.distances, answers[0].distances)
+        np.testing.assert_array_equal(other.B.toarray(), answers[0].B.toarray())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sparse_is_dense(method):
+    rng = np.random.default_rng(7)
+    matrix = sparse.random(250, 30, density=0.15, random_state=8, format="csr")
+    matrix.data = rng.random(len(matrix.data)) + 0.1
+    thin, thick = pool_of(matrix), pool_of(matrix.toarray())
+    assert isinstance(thin.features, Sparse) and growing.Points(thin.features).rows is thin.features
+    one, two = (select(pool, size=20, method=method) for pool in (thin, thick))
+    assert one.indices.tolist() == two.indices.tolist()
+    np.testing.assert_allclose(one.distances, two.distances, atol=1e-6)
+    assert_exact(matrix.toarray(), one)
+
+
+def test_one_hot_pool():
+    """Ten thousand one-hot rows of dimension 60: each unit vector is chosen once, and nothing is left."""
+    where = np.random.default_rng(9).integers(60, size=10_000)
+    matrix = sparse.csr_matrix((np.ones(10_000), (np.arange(10_000), where)), shape=(10_000, 60))
+    found = select(pool_of(matrix), size=60)
+    assert sorted(where[found.indices]) == list(range(60)) and found.max == 0.0
+    assert found.B.nnz == 10_000 and (where[found.indices][found.B.indices] == where).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_any_pool(data):
+    """Small pools with ties, copies and flat directions: exact errors, at most `size`, within the tolerance."""
+    n, d = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 4))
+    rows = st.lists(st.integers(-3, 3), min_size=d, max_size=d)
+    X = np.array(data.draw(st.lists(rows, min_size=n, max_size=n)), dtype=float)
+    tolerance = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    for method in METHODS:
+        found = select(pool_of(X), tolerance=tolerance, method=method)
+        assert_exact(X, found, accuracy=1e-5)
+        assert method == "projection" or found.max <= tolerance + 1e-5
+        assert (np.diff(found.trail[1:]) <= 1e-9).all()
+    distinct = len(np.unique(X, axis=0))
+    assert len(select(pool_of(X), size=distinct, method="farthest").core) == distinct
+    with pytest.raises(InputError, match=f"only {distinct} different"):
+        select(pool_of(X), size=distinct + 1)
+
+
+BAD = {
+    "needs size": (lambda p: select(p), "needs size"),
+    "size": (lambda p: select(p, size=0), "at least 1"),
+    "tolerance": (lambda p: select(p, tolerance=-1.0), "positive"),
+    "method": (lambda p: select(p, size=2, method="magic"), "must be one of hull"),
+    "span": (lambda p: select(p, size=20, method="projection"), "at most 6"),
+    "shape": (lambda p: Pool(np.arange(3), np.zeros(3, int), np.ones((2, 4))), r"shape \(3, d\)"),
+    "nan": (lambda p: Pool([0, 1], [0, 0], [[1.0], [np.nan]]), "pair 1 of the pool"),
+    "actions": (lambda p: Pool([0, 1], [0.5, 0.0], np.ones((2, 1))), "whole numbers"),
+    "empty": (lambda p: Pool(np.zeros(0), np.zeros(0, int), np.zeros((0, 2))), "N >= 1"),
+    "visits": (lambda p: Pool([0, 1], [0, 0], np.ones((2, 1)), [1.0, -1.0]), "none negative"),
+    "index": (lambda p: Pool([0], [0], Sparse(np.array([[-1]]), np.ones((1, 1)))), "not negative"),
+    "action": (lambda p: Pool.of(coreplan.make("river-swim"), [0, 1], [0, 2]), "Pair 1 has action 2"),
+    "box": (lambda p: uniform_pool(coreplan.make("river-swim"), 5, box=(3, 1)), "low <= high"),
+    "no box": (lambda p: uniform_pool(coreplan.make("river-swim"), 5), "either box"),
+    "count": (lambda p: rollout_pool(coreplan.make("river-swim"), None, 0), "at least 1"),
+    "seed": (lambda p: rollout_pool(coreplan.make("river-swim"), None, 5, seed="x"), "seed"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_explained(case):
+    call, words = BAD[case]
+    with pytest.raises(InputError, match=words):
+        call(pool_of(cloud()))
+
+
+@pytest.mark.long
+def test_the_example_runs(capsys):
+    runpy.run_path(str(Path(__file__).parents[1] / "examples" / "select_core.py"))
+    assert "pairs gathered" in capsys.readouterr().out
+
+
+# Pools.
+
+
+def test_copies_are_merged():
+    pool = Pool(
+        [[0.0], [1.0], [-0.0], [0.0]], [1, 0, 1, 0], np.arange(8.0).reshape(4, 2), [1.0, 2.0, 4.0, 8.0]
+    )
+    assert pool.states.tolist() == [[0.0], [1.0], [0.0]] and pool.actions.tolist() == [1, 0, 0]
+    assert pool.visits.tolist() == [5.0, 2.0, 8.0] and pool.features.tolist() == [[0, 1], [2, 3], [6, 7]]
+    assert pool.weights.sum() == 1.0 and len(pool) == 3
+
+
+@pytest.mark.parametrize("name", ["random-linear", "mountain-car:grid=5"])
+def test_features_are_the_problems(name):
+    problem = coreplan.make(name)
+    pool = rollout_pool(problem, None, 500, actions="all", seed=1)
+    ours, theirs = pool.features, CoreSet(pool.states, pool.actions).features(problem.features)
+    for a, b in zip(*((x if isinstance(x, Sparse) else [x]) for x in (ours, theirs)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_uniform_pools():
+    problem = coreplan.make("mountain-car:grid=5")
+    low, high = np.array([-1.2, -0.07]), np.array([0.5, 0.07])
+    pool = uniform_pool(problem, 200, box=(low, high), actions="all", seed=3)
+    assert len(pool) == 200 * problem.n_actions and pool.queries == 0
+    assert (pool.states >= low).all() and (pool.states <= high).all()
+    again = uniform_pool(
+        problem, 200, sampler=lambda rng, n: rng.uniform(low, high, size=(n, 2)), actions="all", seed=3
+    )
+    np.testing.assert_array_equal(pool.states, again.states)
+    whole = uniform_pool(coreplan.make("river-swim"), 1000, box=(0, 5))
+    assert set(whole.states.tolist()) == set(range(6)) and whole.visits.sum() == 1000
+
+
+class Right:
+    def act(self, states, rng):
+        return np.ones(len(states), dtype=int)
+
+
+def rollouts_right(gather):
+    """Visits follow (1/T) sum_t rho_t, rho_t = gamma rho_{t-1} P + (1 - gamma) nu0: the walkers' law, computed exactly.
+
+    10,000 independent walkers of T = 200 steps: the visits to a state are a mean of 10,000 independent numbers in [0, 1],
+    so by Hoeffding one of 6 states is off by more than 0.029 with probability 12 exp(-2e4 0.029^2) < 6e-7; seeded.
+    """
+    problem = coreplan.make("river-swim")
+    e = Enumerated.of(problem)
+    pool = gather(problem, Right(), 2_000_000, seed=4)
+    P = e.P.toarray()[1::2] if sparse.issparse(e.P) else e.P[1::2]  # of action 1
+    rho = total = e.nu0
+    for _ in range(199):
+        rho = e.discount * rho @ P + (1 - e.discount) * e.nu0
+        total = total + rho
+    visits = np.zeros(len(rho))
+    visits[pool.states] = pool.weights
+    assert (pool.actions == 1).all() and np.abs(visits - total / 200).max() < 0.029
+
+
+def test_rollouts_follow_the_occupancy():
+    rollouts_right(rollout_pool)
+
+
+def test_rollouts_count_queries_and_repeat():
+    base = coreplan.make("river-swim")
+    asked = []
+
+    def step(rng, states, actions):
+        asked.append(len(actions))
+        return base.model.step(rng, states, actions)
+
+    model = coreplan.FunctionModel(base.n_actions, base.model.initial, step)
+    problem = coreplan.Problem(model, base.features, base.discount, reward_range=base.reward_range)
+    pool = rollout_pool(problem, None, 5000, seed=5)
+    assert pool.queries == sum(asked) and 0.9 * 5000 < pool.queries < 5000 and pool.visits.sum() == 5000
+    again, other = (rollout_pool(problem, None, 5000, seed=seed) for seed in (5, 6))
+    np.testing.assert_array_equal(pool.visits, again.visits)
+    assert pool.visits.tolist() != other.visits.tolist()
+    both = rollout_pool(problem, Right(), 5000, actions="all", seed=5)
+    assert set(both.actions[both.visits > 0]) == {1} and set(both.actions) == {0, 1}
+    assert both.visits.sum() == 5000
+
+
+def test_a_wrong_policy_is_named():
+    class Wrong:
+        def act(self, states, rng):
+            return np.full(len(states), 7)
+
+    with pytest.raises(InputError, match=r"policy\.act must return"):
+        rollout_pool(coreplan.make("river-swim"), Wrong(), 10)
+
+
+# Deliberate faults: each is noticed by the checks above.
+
+KERNEL_FAULTS = {
+    "weights that may be negative": ("if v[i] <= 0.0:", "if v[i] <= -1.0:"),
+    "a rotation with a wrong sign": ("carried[j] = c * lower[j] - s * upper", "carried[j] = c * lower[j] + s * upper"),
+    "a factor whose right side does not grow": ("(1.0 - _dot(column[:k], y[:k]))", "(1.0)"),
+    "prices without the weights": ("middle += b[i] * g[S[i]]", "middle += g[S[i]]"),
+    "an accuracy that is none": ("_ACCURACY = 1e-14", "_ACCURACY = 1e-2"),
+    "too few vertices": ("or k == most:", "or k == 2:"),
+}  # fmt: skip
+
+
+def uncompiled(fault, tmp_path, monkeypatch):
+    """The kernels with a fault, as plain Python, in place of the compiled ones."""
+    with monkeypatch.context() as patch:
+        patch.setattr(numba, "njit", lambda **_: lambda function: function)
+        broken = mutant(nearest, *fault, tmp_path, patch)
+    for name in ("load", "nearest", "products"):
+        monkeypatch.setattr(growing, name, getattr(broken, name))
+
+
+def test_the_kernels_as_plain_python(tmp_path, monkeypatch):
+    same = "_TOGETHER = 0.7, 8"
+    uncompiled((same, same), tmp_path, monkeypatch)
+    assert_greedy(cloud(60, 4), 12)
+
+
+@pytest.mark.parametrize("fault", KERNEL_FAULTS)
+def test_kernel_faults_are_noticed(fault, tmp_path, monkeypatch):
+    uncompiled(KERNEL_FAULTS[fault], tmp_path, monkeypatch)
+    with pytest.raises((AssertionError, InputError)):  # InputError: one pair chosen twice
+        assert_greedy(cloud(60, 4), 12)
+
+
+FAULTS = {
+    "a farthest point taken from stale bounds": (growing, "(self.bound > best) &", "(self.bound > 2 * best) &"),
+    "a Gram matrix that is not symmetric": (growing, "self.G[:m, m] = self.G[m, :m]", "self.G[:m, m] = 0.0"),
+    "stale distances at the end": (growing, "B, self.bound.copy()", "B, self.bound * 1.001"),
+    "coefficients of another vertex": (growing, "indices.append(S[used]", "indices.append((self.m - 1 - S)[used]"),
+    "one vertex less than asked for": (selecting, "hull.m < size:\n        z, d", "hull.m < size - 1:\n        z, d"),
+    "the first point not extreme": (growing, "int(np.argmax(self.squares(self.mean)))", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_noticed(fault, tmp_path, monkeypatch):
+    module, old, new = FAULTS[fault]
+    broken = mutant(module, old, new, tmp_path, monkeypatch)
+    if module is selecting:
+        monkeypatch.setitem(globals(), "select", broken.select)
+    else:
+        for name in ("Points", "GrowingHull"):
+            monkeypatch.setattr(selecting, name, getattr(broken, name))
+    with pytest.raises((AssertionError, InputError)):
+        assert_greedy(cloud())
+
+
+OTHER_FAULTS = {
+    "weighted by nothing": ("float(pool.weights @ distances)", "float(distances.mean())", test_visits_weigh),
+    "a projection that forgets the origin": ("points.products(q) - first @ q", "points.products(q)",
+                                             lambda: test_planted_vertices_are_recovered("projection", 21, 20)),
+    "the farthest from any": ("np.minimum(rest, ", "np.maximum(np.where(rest < 1e300, rest, 0.0), ",
+                              test_farthest_is_within_twice_the_best),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", OTHER_FAULTS)
+def test_other_faults_are_noticed(fault, tmp_path, monkeypatch):
+    old, new, test = OTHER_FAULTS[fault]
+    monkeypatch.setitem(globals(), "select", mutant(selecting, old, new, tmp_path, monkeypatch).select)
+    with pytest.raises((AssertionError, InputError)):
+        test()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("rng.random(walkers) < problem", "rng.random(walkers) >= problem"), ("played[-1][on]", "0 * played[-1][on]")],
+)  # fmt: skip
+def test_rollout_faults_are_noticed(old, new, tmp_path, monkeypatch):
+    broken = mutant(pools, old, new, tmp_path, monkeypatch)
+    with pytest.raises(AssertionError):
+        rollouts_right(broken.rollout_pool)
