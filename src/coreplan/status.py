@@ -11,6 +11,8 @@ class Status(Enum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     DOUBTFUL = "doubtful"
+    DIVERGED = "diverged"
+    NOT_REACHED = "accuracy not reached"
 
     @property
     def sentence(self) -> str:
@@ -18,7 +20,9 @@ class Status(Enum):
 
 
 _SENTENCES = {
-    Status.FINISHED: "Finished: the planner used what it was given and has no doubts of its own.",
+    Status.FINISHED: "Finished: the planner has used its budget, or needs no more of it.",
     Status.INTERRUPTED: "Interrupted: the policy is the one reached so far. A run with a folder can be resumed.",
     Status.DOUBTFUL: "Finished, but probably not with a good policy.",
+    Status.DIVERGED: "Diverged: the policy is not the solution of anything and should not be used.",
+    Status.NOT_REACHED: "The budget was used before the accuracy asked for was reached; this is the best found.",
 }

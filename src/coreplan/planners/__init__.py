@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError, nearest
-from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Verdict
+from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdict
 from .documented import documented_settings
 from .grow import Grow
 from .primal_dual import PrimalDual
@@ -42,6 +42,7 @@ __all__ = [
     "PrimalDual",
     "ReadOut",
     "Setup",
+    "Stored",
     "Verdict",
     "documented_settings",
     "make_planner",

@@ -29,13 +29,15 @@ class Setup:
     radius: float  # R
     discount: float  # gamma
     budget: int  # queries allowed
+    noise_dimension: int | None = None  # uniforms a query, where the simulator is a function of its noise
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet | None, budget: int) -> Setup:
         """The setup of a problem, with a core set or without."""
         f = problem.features
         phi, m = (None, 0) if core is None else (core.features(f), len(core))
-        return cls(phi, m, f.dimension, problem.n_actions, float(f.radius), problem.discount, int(budget))
+        k = getattr(problem.model, "noise_dimension", None)
+        return cls(phi, m, f.dimension, problem.n_actions, float(f.radius), problem.discount, int(budget), k)
 
 
 class Ask(NamedTuple):
@@ -45,6 +47,7 @@ class Ask(NamedTuple):
     states: States | None = None  # [n, ...]
     actions: IntArray | None = None  # [n]
     n_initial: int = 0
+    noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
 
 
 class Answers(NamedTuple):
@@ -56,6 +59,22 @@ class Answers(NamedTuple):
     next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None where no pair was asked for
     initial_features: Phi | None  # [n_initial, A, ...]; None where no initial state was asked for
     initial_states: States | None = None  # [n_initial, ...], opaque
+
+
+class Stored(NamedTuple):
+    """n transitions of each core pair, kept: what sample-once planners solve on."""
+
+    core_features: Phi  # Phi~, [m, d] or Sparse [m, k]
+    rewards: FloatArray  # [m], means of the n samples
+    next_features: (
+        Phi  # [m * n, A, d] or Sparse [m * n, A, k]; rows j n to (j + 1) n - 1 are those of core pair j
+    )
+    initial_features: Phi  # [n0, A, ...]
+    discount: float
+
+    @property
+    def m(self) -> int:
+        return len(self.rewards)
 
 
 class ReadOut(NamedTuple):
@@ -126,6 +145,10 @@ class Planner(Protocol):
 
     def core(self, state: Any) -> CoreSet | None:
         """The pairs that the planner chose to query, for a planner that finds its own; else None."""
+        return None
+
+    def stored(self, state: Any) -> Stored | None:
+        """The samples that the planner keeps, for planners that solve on them; else None."""
         return None
 
     def check(self, state: Any) -> None:

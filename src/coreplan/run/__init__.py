@@ -14,7 +14,7 @@ from ..core import CORE_FILE, CoreSet
 from ..errors import CoreplanError, FileError, InputError, require_count, require_positive
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock
-from ..planners import Planner, Setup
+from ..planners import Planner, Setup, Stored
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, fingerprint
 from ..problem.features import digest
@@ -42,6 +42,7 @@ class Plan:
     planner: Planner  # with every hyperparameter filled in
     reason: str = ""  # why the planner doubts its result, and the cure; empty where it does not
     core: CoreSet | None = None  # the core set that was given, or the pairs that the planner chose
+    stored: Stored | None = None  # the samples that the planner kept, for other planners to solve on
 
 
 def plan(
@@ -241,5 +242,5 @@ class _Run:
         return Plan(
             policy=policy, queries=self.simulator.queries, status=status, trace=self.trace,
             initial_draws=self.simulator.initial_draws, seconds=self.seconds, warmup_seconds=warmup,
-            planner=self.planner, reason=reason, core=core,
+            planner=self.planner, reason=reason, core=core, stored=self.planner.stored(self.loop.state),
         )  # fmt: skip

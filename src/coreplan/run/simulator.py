@@ -83,7 +83,7 @@ class Simulator:
         self.served(0, ask.n_initial)
         if len(actions) == 0:  # only initial states were asked for
             return Answers(ask, np.empty(0), states, None, initial_phi, initial_states)
-        rewards, next_states = self._step(states, actions)
+        rewards, next_states = self._step(states, actions, ask.noise)
         next_phi = checked(features, next_states)
         self.lookout.see(next_states)
         return Answers(ask, rewards, next_states, next_phi, initial_phi, initial_states)
@@ -95,13 +95,16 @@ class Simulator:
         assert ask.states is not None and ask.actions is not None
         return ask.states, ask.actions
 
-    def _step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+    def _step(self, states: States, actions: IntArray, noise: FloatArray | None) -> tuple[FloatArray, States]:
         parts = []
         for start in range(0, len(actions), self.block):
             if start:
                 self._next_block()
             piece = slice(start, start + self.block)
-            parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
+            if noise is None:
+                parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
+            else:
+                parts.append(self.guard.step_with(states[piece], actions[piece], noise[piece]))
             self.served(len(parts[-1][0]), 0)
         if len(parts) == 1:
             return parts[0]
