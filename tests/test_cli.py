@@ -18,7 +18,8 @@ from coreplan.cli import main
 
 FIELDS = {
     "problem", "planner", "seed", "queries", "seconds", "warmup_seconds", "value", "optimum", "uniform", "gap",
-    "sub", "status", "policy", "initial_draws", "evaluation_queries",
+    "sub", "status",
+    "reason", "policy", "initial_draws", "evaluation_queries",
 }  # fmt: skip
 
 OWN = """
