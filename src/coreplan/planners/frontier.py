@@ -38,25 +38,19 @@ def open_places(next_phi: Sparse, S: FloatArray, known: FloatArray, measured: in
     return bounds
 
 
-def pick(next_phi: Sparse, S: FloatArray, leverage: FloatArray, m: int, most: int = 2000) -> IntArray:
-    """Up to m next states of large leverage that are far from one another: each pick counts as sampled for the next."""
-    rows = np.argsort(-leverage, kind="stable")[:most]
-    rows = rows[leverage[rows] > STALE]
-    S, picks = S.copy(), []
-    left = leverage[rows].copy()
+def pick(next_phi: Sparse, S: FloatArray, bounds: FloatArray, m: int, most: int = 2000) -> IntArray:
+    """m next states of large leverage that are far from one another: each pick counts as sampled for the next."""
+    rows = np.argsort(-bounds, kind="stable")[:most]
+    S, picks, leverage = S.copy(), [], np.empty(len(rows))
     for _ in range(min(m, len(rows))):
-        best = int(left.argmax())
-        if left[best] <= STALE:
-            break
-        picks.append(rows[best])
+        _leverage(next_phi, S, rows, leverage)
+        best = rows[leverage.argmax()]
+        picks.append(best)
         for a in range(next_phi.index.shape[1]):  # every action will be queried there
-            if next_phi.weight[rows[best], a, 0] == UNAVAILABLE:
+            if next_phi.weight[best, a, 0] == UNAVAILABLE:
                 continue
             phi = np.zeros(len(S))
-            np.add.at(
-                phi, next_phi.index[rows[best], a], next_phi.weight[rows[best], a]
-            )  # padding may repeat an index
+            np.add.at(phi, next_phi.index[best, a], next_phi.weight[best, a])  # padding may repeat an index
             u = S @ phi
             S -= np.outer(u, u) / (1.0 + phi @ u)  # Sherman and Morrison
-        _leverage(next_phi, S, rows, left)
     return np.array(picks, dtype=np.int64)

@@ -83,7 +83,7 @@ class Grow(Planner):
 
     rounds: int = 10
     horizon: float = 1.5
-    ridge: float = 3e-3
+    ridge: float = 1e-2
     setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class Grow(Planner):
     def _sent(self, state: State, S: FloatArray) -> State:
         """New tasks for the chains; the curious ones start at places that nothing was learnt about, where there are any."""
         c, n = len(state.kind), int(state.counts[0])
-        open_ = state.leverage[0] > 1
+        open_ = state.leverage[0] > 1 or np.ptp(state.rewards[:n]) == 0
         m = round(c * (0.75 if open_ else 0.25))
         kind = np.full(c, UNIFORM)
         kind[:m], kind[m : m + (c - m) * 2 // 3] = CURIOUS, GREEDY
