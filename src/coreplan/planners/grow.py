@@ -17,12 +17,13 @@ from ..problem.model import FloatArray, IntArray, States
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Verdict
 from .frontier import open_places, pick
-from .lspi import Equations, Samples, greedy, with_constant
+from .lspi import Equations, Samples, greedy, kept_gain, with_constant
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # what a chain of states follows
 RANDOM = 0.1  # share of random actions of a greedy chain
 CURIOUS_WEIGHT = 0.25  # of samples where only curiosity leads
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
+KEPT = 0.8  # share of the gain that must hold on the other half of the samples
 LARGEST = 20_000  # dimension: d x d systems are solved
 
 
@@ -33,6 +34,7 @@ class State(NamedTuple):
     theta: FloatArray  # [d + 1], the policy's; zero before the first solve
     curious: FloatArray  # [d + 1], the policy that goes where little is known
     leverage: FloatArray  # [1]: the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
+    kept: FloatArray  # [1]: the share of its gain that a policy of half the samples keeps on the others; at the end
     kind: IntArray  # [c]
     ends: FloatArray  # [c]: 1 where a chain ends with the next step
     chain_states: States  # [c, ...]
@@ -65,7 +67,10 @@ class Grow(Planner):
     discount loses .05 on `queue-network-cut:features=polynomial`, .017 at 1.5 times 1 - gamma).
     Then it looks at every next state that it has SEEN: where phi' (n G + g I)^-1 phi exceeds 1, a pair is within
     reach that the samples do not speak of. While there is one, curious chains start there, and there are more
-    of them. One left at the end makes the run doubtful.
+    of them.
+
+    The run is doubtful if at the end such a place is left, if all rewards were the same, or if policies fitted on two
+    halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
 
     Parameters
     ----------
@@ -115,7 +120,7 @@ class Grow(Planner):
         index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]),
+            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), np.ones(1),
             no_int, none, none, indices, weights, none, no_int, none, index, weight, indices, weights, none, none, none,
         )  # fmt: skip
 
@@ -204,7 +209,7 @@ class Grow(Planner):
         counts = np.array([n, state.counts[1] + 1, n, n])
         state = state._replace(counts=counts, theta=theta, leverage=np.array([doubt.max()]))
         if self.size(state) is None:
-            return state
+            return state._replace(kept=np.array([kept_gain(s, setup.dimension, self.ridge, discount)]))
         curious = equations.iterate(equations.uncertainty(), discount, state.curious)
         return self._sent(state._replace(curious=curious), S)
 
@@ -252,6 +257,12 @@ class Grow(Planner):
                 Status.DOUBTFUL,
                 "States within reach were seen whose features the queried pairs say nothing about (leverage "
                 f"{state.leverage[0]:.3g}, above 1): what lies behind them is not in the policy. Raise the budget.",
+            )
+        if state.kept[0] < KEPT:
+            return Verdict(
+                Status.DOUBTFUL,
+                f"Policies fitted on two halves of the samples keep only {state.kept[0]:.0%} of their gain on each other's "
+                "half: the samples do not settle the policy. Raise the budget, or use fewer features.",
             )
         return None
 

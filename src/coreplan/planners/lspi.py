@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, inv, lstsq, solve
 
 from ..problem import Phi, Sparse
+from ..problem.features import UNAVAILABLE
 from ..problem.model import FloatArray, IntArray
 from ..softmax import score
 
@@ -68,6 +70,23 @@ def _cross(phi, next_phi, w, old, new, C):
                 C[row, next_phi.index[n, new[n], j]] += value * next_phi.weight[n, new[n], j]
                 if old[n] >= 0:
                     C[row, next_phi.index[n, old[n], j]] -= value * next_phi.weight[n, old[n], j]
+
+
+@njit(cache=True, nogil=True)
+def _cross_uniform(phi, next_phi, w, C):
+    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))'."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        count = 0
+        for a in range(next_phi.weight.shape[1]):
+            count += next_phi.weight[n, a, 0] != UNAVAILABLE
+        for a in range(next_phi.weight.shape[1]):
+            if next_phi.weight[n, a, 0] == UNAVAILABLE:
+                continue
+            for i in range(index.shape[1]):
+                row, value = index[n, i], w[n] * weight[n, i] / count
+                for j in range(index.shape[1]):
+                    C[row, next_phi.index[n, a, j]] += value * next_phi.weight[n, a, j]
 
 
 @njit(cache=True, nogil=True)
@@ -139,9 +158,7 @@ class Equations:
 
     def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
         """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
-        s = self.samples
-        b = np.zeros(self.size)
-        _moment(s.phi, self.w, rewards, b)
+        s, b = self.samples, self._moment(rewards)
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(s.next_phi, start, choice)
         for _ in range(MOST):
@@ -161,10 +178,52 @@ class Equations:
             s.phi, s.next_phi, self.w, self._choice, choice, self._C
         )  # only what changed since the last solve
         self._choice = choice
-        matrix = self.G - discount * self._C
+        return self._solve(self._C, b, discount)
+
+    def _solve(self, C: FloatArray, b: FloatArray, discount: float) -> FloatArray:
+        matrix = self.G - discount * C
         matrix[np.diag_indices(self.size)] += self.penalty
         try:
-            theta = solve(matrix, b, check_finite=False)
+            return solve(matrix, b, check_finite=False)
         except LinAlgError:  # exactly singular: features that were never seen
-            theta = lstsq(matrix, b)[0]
-        return theta
+            return lstsq(matrix, b)[0]
+
+    def _moment(self, y: FloatArray) -> FloatArray:
+        """sum w phi y, `[d + 1]`."""
+        b = np.zeros(self.size)
+        _moment(self.samples.phi, self.w, y, b)
+        return b
+
+    def gain(self, theta: FloatArray, discount: float) -> float:
+        """By how much the greedy policy of `theta` beats the uniform one at the samples, by LSTD-Q on these samples.
+
+        The constant is in the features, so that its row of C_pi times a theta is the mean of V over the next states.
+        """
+        s, b = self.samples, self._moment(self.samples.rewards)
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(s.next_phi, theta, choice)
+        own = self._evaluate(choice, b, discount)
+        C = np.zeros((self.size, self.size))
+        _cross_uniform(s.phi, s.next_phi, self.w, C)
+        uniform = self._solve(C, b, discount)
+        return float(self._C[-1] @ own - C[-1] @ uniform)
+
+
+def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -> float:
+    """Policies are fitted on two halves of the samples: the share of its gain that each keeps on the other's half.
+
+    Near 1 where the samples suffice; a policy that fits its noise keeps little. Neighbouring samples belong to one chain,
+    so the halves are made of twenty blocks in turn.
+    """
+    n = len(samples.w)
+    half = np.arange(n) * 20 // n % 2
+    parts = [Equations(_rows(samples, half == k), dimension, ridge) for k in (0, 1)]
+    thetas = [e.iterate(e.samples.rewards, discount, np.zeros(e.size)) for e in parts]
+    own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
+    other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
+    return other / own if own > 0 else 0.0
+
+
+def _rows(s: Samples, which: NDArray[np.bool_]) -> Samples:
+    phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
+    return Samples(phi, s.rewards[which], next_phi, s.w[which])
