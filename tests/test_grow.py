@@ -11,7 +11,7 @@ import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status, plan
 from coreplan.files import read_npz, write_npz
 from coreplan.planners import frontier, lspi
-from coreplan.planners.lspi import Equations, Samples, kept_gain, with_constant
+from coreplan.planners.lspi import Samples, kept_gain, with_constant
 from coreplan.problem import Sparse
 from coreplan.problem.features import UNAVAILABLE
 from mutants import mutant
