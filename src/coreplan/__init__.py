@@ -4,7 +4,7 @@ from ._version import __version__
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, PrimalDual
+from .planners import Grow, PlugIn, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -42,6 +42,7 @@ __all__ = [
     "Model",
     "NoiseModel",
     "Plan",
+    "PlugIn",
     "PrimalDual",
     "Problem",
     "ScalarModel",

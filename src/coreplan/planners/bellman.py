@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, solve
-from scipy.sparse import csr_matrix, identity
-from scipy.sparse.linalg import bicgstab
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 
 from ..problem import Phi, Sparse
 from ..problem.features import UNAVAILABLE
@@ -31,7 +31,9 @@ from ..softmax import score
 
 MOST = 50  # policy iterations; a contraction takes fewer than ten
 SWEEPS = 3000  # of value iteration, for what policy iteration does not settle; damped in the second half
-DENSE = 2500  # unknowns up to which a system is factored; larger ones are iterated
+FACTORED = 100  # unknowns up to which a system is factored; larger ones are iterated
+LARGE = 4_000_000  # entries up to which mean features are collected in a dense matrix
+ROUNDING = 1e-9  # of interpolation weights at a node
 RANGE = 1e-6  # values may leave [0, 1 / (1 - gamma)] by this share before they are clipped
 
 
@@ -50,7 +52,7 @@ def improve(phi, theta, choice, value):
                 best, top = a, s
             if a == old:
                 kept = s
-        if top <= kept + 1e-12 * max(1.0, abs(kept)):
+        if top <= kept + 1e-10 * max(1.0, abs(kept)):
             best, top = old, kept
         changed += best != old
         choice[n] = best
@@ -138,8 +140,8 @@ def unit_columns(phi: Phi, dimension: int) -> IntArray | None:
     """Where each core feature is a unit vector of its own: which one, `[m]`; else None."""
     rows = as_rows(phi)
     index, weight = rows
-    nonzero = weight != 0.0
-    if not ((nonzero.sum(axis=1) == 1).all() and (weight[nonzero] == 1.0).all()):
+    nonzero = np.abs(weight) > ROUNDING
+    if not ((nonzero.sum(axis=1) == 1).all() and (np.abs(weight[nonzero] - 1.0) <= ROUNDING).all()):
         return None
     columns = index[nonzero].astype(np.int64)
     return columns if len(np.unique(columns)) == len(columns) else None
@@ -180,19 +182,16 @@ class Sampled:
         self, through: Through, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-8
     ) -> Solution:
         """The solution by policy iteration; `start [d]` is a guess of theta, `tolerance` in normalised units."""
-        theta = np.zeros(through.d) if start is None else start
+        theta, q = np.zeros(through.d) if start is None else start, None
         choice = np.full(self.n, -1)
         improve(self.phi, theta, choice, self._value)
         for _ in range(MOST):
-            q = self._evaluate(through, self._collected(through, choice, w), tolerance)
+            q = self._evaluate(through, self._collected(through, choice, w), q)
             if q is None or not np.abs(q).max() < 1e3 * self.top:
                 break
             theta = through.theta(q)
             if improve(self.phi, theta, choice, self._value) == 0:
-                if (
-                    self._value.min() >= -RANGE * self.top
-                    and self._value.max() <= (1 + RANGE) * self.top
-                ):
+                if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
                     return Solution(theta, choice, 0.0, True)
                 break  # the clipping acts: policy iteration does not know it
         return self._iterate(through, w, tolerance)
@@ -218,10 +217,12 @@ class Sampled:
         improve(self.phi, theta, choice, self._value)
         return Solution(theta, choice, least, least <= tolerance * (1 - self.discount))
 
-    def value(self, through: Through, w: FloatArray, theta: FloatArray | None, choice: IntArray | None) -> float:
+    def value(
+        self, through: Through, w: FloatArray, theta: FloatArray | None, choice: IntArray | None
+    ) -> float:
         """The normalised value in this model of the policy greedy in `theta`, `choice [n]` at next states; None: uniform."""
         F = self._collected(through, choice, w)
-        q = self._evaluate(through, F, 1e-10)
+        q = self._evaluate(through, F)
         if q is None:
             return np.nan
         f0 = np.zeros((1, through.d))
@@ -236,17 +237,17 @@ class Sampled:
 
     def _collected(self, through: Through, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
         """Mean next features of a policy, `[m, width]`."""
-        if through.m > DENSE and choice is not None:
+        if through.m * through.width > LARGE and choice is not None:
             return self._sparse(through, choice, w)
         F = np.zeros((through.m, through.width))
-        place = through.place
         if choice is None:
-            collect_uniform(self.phi, w, place, F)
+            collect_uniform(self.phi, w, through.place, F)
         else:
-            collect(self.phi, choice, w, place, F)
-        return F
+            collect(self.phi, choice, w, through.place, F)
+        return F if through.m <= FACTORED else csr_matrix(F)
 
     def _sparse(self, through: Through, choice: IntArray, w: FloatArray) -> csr_matrix:
+        """The same without a dense matrix on the way."""
         rows = np.arange(self.n)
         to = through.place[self.phi.index[rows, choice]]  # [n, k]
         weight = np.where(to >= 0, self.phi.weight[rows, choice] * w[:, None], 0.0)
@@ -255,16 +256,24 @@ class Sampled:
         return csr_matrix(entries, shape=(through.m, through.width))
 
     def _evaluate(
-        self, through: Through, F: FloatArray | csr_matrix, tolerance: float
+        self, through: Through, F: FloatArray | csr_matrix, start: FloatArray | None = None
     ) -> FloatArray | None:
-        """q = r + gamma F R q; None where there is no solution."""
-        if through.R is not None:
-            F = F @ through.R  # [m, m]
+        """q = r + gamma F R q; None where there is no solution.
+
+        Large systems are iterated: a few dozen products, and the same bits however many threads LAPACK would take.
+        """
+        gamma, R, m = self.discount, through.R, through.m
+        if m > FACTORED:
+            back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
+            operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
+            q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=500)
+            if fault:  # it breaks down where transitions are nearly deterministic
+                q, fault = gmres(operator, self.r, rtol=1e-12, restart=100, maxiter=10)
+            if not fault and np.isfinite(q).all():
+                return q
+            F = F.toarray() if isinstance(F, csr_matrix) else F
         try:
-            if isinstance(F, np.ndarray):
-                return solve(np.eye(through.m) - self.discount * F, self.r, check_finite=False)
-            matrix = identity(through.m, format="csr") - self.discount * F
-            q, fault = bicgstab(matrix, self.r, rtol=min(1e-8, tolerance), maxiter=5000)
-            return None if fault else q
+            matrix = F if R is None else F @ R  # [m, m]
+            return solve(np.eye(m) - gamma * matrix, self.r, check_finite=False)
         except (LinAlgError, ValueError):
             return None
