@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, solve
 from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
+from scipy.sparse.linalg import LinearOperator, bicgstab
 
 from ..problem import Phi, Sparse
 from ..problem.features import UNAVAILABLE
@@ -260,17 +260,16 @@ class Sampled:
     ) -> FloatArray | None:
         """q = r + gamma F R q; None where there is no solution.
 
-        Large systems are iterated: a few dozen products, and the same bits however many threads LAPACK would take.
+        Large systems are iterated first: a few dozen products with a sparse matrix mostly do.
         """
         gamma, R, m = self.discount, through.R, through.m
         if m > FACTORED:
             back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
             operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
-            q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=500)
-            if fault:  # it breaks down where transitions are nearly deterministic
-                q, fault = gmres(operator, self.r, rtol=1e-12, restart=100, maxiter=10)
+            q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=300)
             if not fault and np.isfinite(q).all():
                 return q
+            # It breaks down where transitions are nearly deterministic.
             F = F.toarray() if isinstance(F, csr_matrix) else F
         try:
             matrix = F if R is None else F @ R  # [m, m]
