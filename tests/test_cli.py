@@ -91,8 +91,8 @@ def test_plan_json_is_one_line_with_every_field(tmp_path):
     assert record["seconds"] > 0 and record["evaluation_queries"] == 0
     policy = coreplan.load_policy(record["policy"])
     assert coreplan.evaluate(coreplan.make("random-linear"), policy).value == record["value"]
-    again = run("plan", "random-linear", "--planner", "primal-dual", "--budget", "60000", "--seed", "3", "--set", "output=last",
-                "--out", str(out), "--json", "--resume")  # fmt: skip
+    again = run("plan", "random-linear", "--planner", "primal-dual", "--budget", "60000", "--seed", "3", "--set",
+                "output=last", "--out", str(out), "--json", "--resume")  # fmt: skip
     assert json.loads(again.stdout)["value"] == record["value"]
 
 

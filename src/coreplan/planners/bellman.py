@@ -16,11 +16,12 @@ Rows are sample-major: row n belongs to core pair n mod m, so that more samples 
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, solve
+from scipy.linalg import LinAlgError, LinAlgWarning, solve
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, bicgstab
 
@@ -271,8 +272,10 @@ class Sampled:
                 return q
             # It breaks down where transitions are nearly deterministic.
             F = F.toarray() if isinstance(F, csr_matrix) else F
-        try:
-            matrix = F if R is None else F @ R  # [m, m]
-            return solve(np.eye(m) - gamma * matrix, self.r, check_finite=False)
-        except (LinAlgError, ValueError):
-            return None
+        matrix = np.eye(m) - gamma * (F if R is None else F @ R)
+        with warnings.catch_warnings():  # what is ill-conditioned does not settle, and that is reported
+            warnings.simplefilter("ignore", LinAlgWarning)
+            try:
+                return solve(matrix, self.r, check_finite=False)
+            except (LinAlgError, ValueError):
+                return None

@@ -18,7 +18,10 @@ from ..problem.model import FloatArray
 from .bellman import Sampled, Solution, Through
 
 HALVES = 8  # pairs of halves
-CAUTION = 2.0  # the mean loss of the halves is doubled: what ours loses scatters about it
+CAUTION = 2.5  # times the mean loss of the halves: what ours loses scatters about that
+NOTHING = (
+    1e-8  # of normalised value: where the uniform policy is optimal, a share of 0 could never be reached
+)
 GROUPS = 8  # consecutive samples of a quasi-random sequence that stay together: an eighth is a net of its own
 
 
@@ -48,7 +51,7 @@ class Accuracy(NamedTuple):
 
     def target(self, scale: float) -> float:
         """In normalised values, where the optimum is `scale` above the uniform policy."""
-        return self.epsilon * max(scale, 0.0) if self.relative else self.epsilon
+        return max(self.epsilon * scale, NOTHING) if self.relative else self.epsilon
 
 
 def half_weights(rng: np.random.Generator, N: int, m: int, shared: bool) -> tuple[FloatArray, FloatArray]:

@@ -165,7 +165,7 @@ class PlugIn(Planner):
         return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        if answers.initial_features is not None:
+        if answers.ask.n_initial and answers.initial_features is not None:
             index, weight = _parts(answers.initial_features)
             state = state._replace(initial_index=index, initial_weight=weight)
         assert answers.next_features is not None
@@ -202,7 +202,7 @@ class PlugIn(Planner):
         )
         through = Through(setup.core_features, setup.dimension, ridge)
         solution = sampled.solve(through, sampled.equal())
-        far = outside(sampled, through, setup.core_features, setup.radius)
+        far = outside(sampled, through, setup.core_features)
         error = scale = math.nan
         reached = 0.0
         accuracy = Accuracy.of(self.epsilon)
@@ -268,12 +268,15 @@ class PlugIn(Planner):
             return Verdict(Status.DIVERGED, reason)
         if far > OUTSIDE:
             reason = (
-                f"Features were seen outside the hull of the core features, by {far:.2g} of the radius: values there are "
-                f"made up. {cure}"
+                f"Features were seen outside the hull of the core features, by {far:.2g} of their size: values there "
+                f"are made up. {cure}"
             )
             return Verdict(Status.DOUBTFUL, reason)
         if self.epsilon is not None and not reached:
             return Verdict(Status.NOT_REACHED, self._not_reached(error, scale))
+        if self.epsilon is not None:
+            reason = f"Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only."
+            return Verdict(Status.FINISHED, reason)
         return None
 
     def _not_reached(self, error: float, scale: float) -> str:

@@ -15,9 +15,7 @@ from ..problem.features import UNAVAILABLE
 from ..problem.model import FloatArray
 from .bellman import Sampled, Through, back_up, dense, improve, unit_columns
 
-OUTSIDE = (
-    0.05  # of the radius: features so far outside the hull are no rounding, nor a tolerance of core selection
-)
+OUTSIDE = 0.05  # of the longest core feature; less may be rounding, or the tolerance of a core selection
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _WORK = 2e8  # multiplications that the look may take
 _CLOSER = 64  # features that are looked at closely
@@ -43,16 +41,19 @@ def _beyond_units(phi, place):
     return worst
 
 
-def outside(sampled: Sampled, through: Through, core_features: Phi, radius: float) -> float:
-    """How far features of next and initial states lie outside the hull of the core features (and 0), in radii; the worst.
+def outside(sampled: Sampled, through: Through, core_features: Phi) -> float:
+    """How far the worst feature of next and initial states lies outside the hull of the core features and 0.
+
+    In lengths of the longest core feature.
 
     Exact and complete for cores of unit vectors. Else a look at the rows with the largest leverage among some thousand:
     it can overlook a gap, and never sees one where there is none.
     """
     if through.R is None:
         beyond = (_beyond_units(phi, through.place) for phi in (sampled.phi, sampled.initial))
-        return float(max(beyond)) / radius
+        return float(max(beyond))
     core = dense(core_features, through.d)
+    radius = float(np.linalg.norm(core, axis=1).max()) or 1.0
     unregularised = Through(core_features, through.d).R
     assert unregularised is not None
     worst = 0.0
