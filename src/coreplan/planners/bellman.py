@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, LinAlgWarning, solve
-from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import LinearOperator, bicgstab
+from scipy.sparse import csr_matrix, identity
+from scipy.sparse.linalg import LinearOperator, bicgstab, splu
 
 from ..problem import Phi, Sparse
 from ..problem.features import UNAVAILABLE
@@ -180,7 +180,7 @@ class Sampled:
         return np.full(self.n, len(self.r) / self.n)
 
     def solve(
-        self, through: Through, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-8
+        self, through: Through, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
     ) -> Solution:
         """The solution by policy iteration; `start [d]` is a guess of theta, `tolerance` in normalised units."""
         theta, q = np.zeros(through.d) if start is None else start, None
@@ -216,7 +216,7 @@ class Sampled:
             q = q + (1.0 if sweep < SWEEPS // 2 else 0.1) * (new - q)
         theta = through.theta(best)
         improve(self.phi, theta, choice, self._value)
-        return Solution(theta, choice, least, least <= tolerance * (1 - self.discount))
+        return Solution(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
 
     def value(
         self, through: Through, w: FloatArray, theta: FloatArray | None, choice: IntArray | None
@@ -238,7 +238,7 @@ class Sampled:
 
     def _collected(self, through: Through, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
         """Mean next features of a policy, `[m, width]`."""
-        if through.m * through.width > LARGE and choice is not None:
+        if through.m * through.width > LARGE:
             return self._sparse(through, choice, w)
         F = np.zeros((through.m, through.width))
         if choice is None:
@@ -247,14 +247,31 @@ class Sampled:
             collect(self.phi, choice, w, through.place, F)
         return F if through.m <= FACTORED else csr_matrix(F)
 
-    def _sparse(self, through: Through, choice: IntArray, w: FloatArray) -> csr_matrix:
+    def _sparse(self, through: Through, choice: IntArray | None, w: FloatArray) -> csr_matrix:
         """The same without a dense matrix on the way."""
         rows = np.arange(self.n)
-        to = through.place[self.phi.index[rows, choice]]  # [n, k]
-        weight = np.where(to >= 0, self.phi.weight[rows, choice] * w[:, None], 0.0)
+        if choice is None:
+            open_ = self.phi.weight[:, :, :1] != UNAVAILABLE  # [n, A, 1]
+            weight = np.where(open_, self.phi.weight, 0.0) / open_.sum(axis=1, keepdims=True)
+            index, weight = self.phi.index.reshape(self.n, -1), weight.reshape(self.n, -1)
+        else:
+            index, weight = self.phi.index[rows, choice], self.phi.weight[rows, choice]  # [n, k]
+        to = through.place[index]
+        weight = np.where(to >= 0, weight * w[:, None], 0.0)
         row = np.broadcast_to((rows % through.m)[:, None], to.shape)
         entries = (weight.ravel(), (row.ravel(), np.maximum(to, 0).ravel()))
-        return csr_matrix(entries, shape=(through.m, through.width))
+        F = csr_matrix(entries, shape=(through.m, through.width))  # adds up what repeats
+        F.eliminate_zeros()
+        return F
+
+    def _factored(self, F: csr_matrix) -> FloatArray | None:
+        """The solution by a sparse factorisation, which is cheap where a pair has few successors; else None."""
+        if F.nnz > 20 * F.shape[0]:
+            return None
+        try:
+            return splu((identity(F.shape[0], format="csc") - self.discount * F).tocsc()).solve(self.r)
+        except RuntimeError:  # singular
+            return None
 
     def _evaluate(
         self, through: Through, F: FloatArray | csr_matrix, start: FloatArray | None = None
@@ -271,6 +288,8 @@ class Sampled:
             if not fault and np.isfinite(q).all():
                 return q
             # It breaks down where transitions are nearly deterministic.
+            if m * through.width > LARGE:
+                return self._factored(F) if R is None else None
             F = F.toarray() if isinstance(F, csr_matrix) else F
         matrix = np.eye(m) - gamma * (F if R is None else F @ R)
         with warnings.catch_warnings():  # what is ill-conditioned does not settle, and that is reported

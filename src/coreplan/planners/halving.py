@@ -18,7 +18,7 @@ from ..problem.model import FloatArray
 from .bellman import Sampled, Solution, Through
 
 HALVES = 8  # pairs of halves
-CAUTION = 2.5  # times the mean loss of the halves: what ours loses scatters about that
+CAUTION = 3.0  # times the mean loss of the halves: what ours loses scatters about that
 NOTHING = (
     1e-8  # of normalised value: where the uniform policy is optimal, a share of 0 could never be reached
 )
