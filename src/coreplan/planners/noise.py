@@ -10,6 +10,7 @@ from scipy.stats import qmc
 
 from ..problem.model import FloatArray
 
+MOST_COORDINATES = qmc.Sobol.MAXDIM  # more uniforms a query are beyond the tables
 _SEED = (
     "rng" if "rng" in inspect.signature(qmc.Sobol.__init__).parameters else "seed"
 )  # SciPy 1.15 renamed it

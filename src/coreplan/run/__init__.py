@@ -42,7 +42,7 @@ class Plan:
     seconds: float  # planning time, without compilation and without evaluating the trace's values
     warmup_seconds: float
     planner: Planner  # with every hyperparameter filled in
-    reason: str = ""  # why the planner doubts its result, and the cure; empty where it does not
+    reason: str = ""  # why the planner doubts its result, and the cure; or the accuracy that it estimates
     core: CoreSet | None = None  # the core set that was given, or the pairs that the planner chose
     stored: Stored | None = None  # the samples that the planner kept, for other planners to solve on
 
