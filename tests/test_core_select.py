@@ -121,6 +121,18 @@ def test_many_vertices_in_high_dimension():
     assert sorted(found.indices) == where.tolist() and found.max < 1e-5
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_near_copies_on_uneven_scales(seed):
+    """Clusters around few vertices, coordinates from 0.01 to 100, more chosen than there are clusters: vertices that
+    depend on each other come and go."""
+    rng = np.random.default_rng(seed)
+    d, vertices = rng.integers(2, 25), rng.integers(3, 15)
+    X = rng.dirichlet(np.full(vertices, 0.2), size=300) @ rng.normal(size=(vertices, d))
+    X = (X + 10.0 ** -rng.integers(1, 9) * rng.normal(size=X.shape)) * 10.0 ** rng.uniform(-2, 2, d)
+    scale = np.linalg.norm(X - X.mean(axis=0), axis=1).mean()
+    assert_exact(X, select(pool_of(X), size=45), accuracy=1e-6 * scale)
+
+
 @pytest.mark.parametrize(("method", "vertices", "d"), [("hull", 12, 4), ("hull", 30, 25), ("projection", 10, 20),
                                                        ("projection", 21, 20)])  # fmt: skip
 def test_planted_vertices_are_recovered(method, vertices, d):

@@ -1,6 +1,7 @@
 """coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out."""
 
 from ._version import __version__
+from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
@@ -45,12 +46,14 @@ __all__ = [
     "PlugIn",
     "PrimalDual",
     "Problem",
+    "Report",
     "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",
     "Sparse",
     "Status",
     "__version__",
+    "check",
     "evaluate",
     "from_gymnasium",
     "from_gymnax",

@@ -114,7 +114,7 @@ class GrowingHull:
             self.bound = np.sqrt(np.maximum(self.points.squares(row), 0.0) + slack)
 
     def farthest(self) -> tuple[int, float]:
-        """The point that is farthest from the hull, the first of equals, and its distance, exact."""
+        """The point that is farthest from the hull, up to rounding, and its distance, exact."""
         exact = np.flatnonzero(self.known == self.m)
         best, width = float(self.bound[exact].max(initial=-1.0)), _BLOCK
         while True:

@@ -23,6 +23,7 @@ from ..problem import Sparse
 _SUMS = {"reassoc", "contract"}
 _ACCURACY = 1e-14  # of the duality gap, relative to the mean squared norm: distances to 1.4e-7 of their root
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
+_PROGRESS = 1.0 - 1e-12  # a step that shortens |x|^2 by less is rounding
 _ENTER, _TOGETHER = 0.7, 8  # vertices that violate by this share of the worst enter, so many at once
 
 
@@ -222,10 +223,12 @@ def _solve(G, g, zz, unit, S, b, k, work):
                 S[0] = j
     for _ in range(10 * (h.shape[0] + most) + 100):
         square = _price(G, g, zz, S, b, k, h)
-        if square >= last:  # rounding: what has just been tried does not help
+        if square < last * _PROGRESS:
+            barred[:] = False
+            last = square
+        else:  # rounding: what has just been tried does not help here
             for i in range(entered):
                 barred[tried[i]] = True
-        last = min(last, square)
         for i in range(k):
             h[S[i]] = 0.0
         worst = 0.0
@@ -244,7 +247,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
                     k += 1
                     tried[entered] = j
                     entered += 1
-                else:
+                elif entered == 0:  # else it may depend only on one that entered with it, as a near copy does
                     barred[j] = True
         k = _descend(U, y, S, u, v, k, column)
         b[:k] = u[:k] / np.sum(u[:k])

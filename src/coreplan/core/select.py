@@ -53,8 +53,10 @@ def select(
         "farthest" adds the pair farthest from every pair chosen (k-center): covers the pool with points, not with their
         mixtures, so it needs many more.
 
-    All start from the pair farthest from the pool's mean, are deterministic, and take the first of equals. Distances are
-    exact to about 1e-6 of the root mean square of the pool's feature norms (dense features: about their mean).
+    All start from the pair farthest from the pool's mean and are deterministic, ties included. Distances are exact to
+    about 1e-6 of the root mean square of the pool's feature norms (dense features: about their mean), so scale a feature
+    that dwarfs the others down. Pairs with equal features count once. "hull" re-evaluates only what can be the farthest;
+    that saves nothing where all pairs are equally far, as different one-hot features are.
     """
     if size is None and tolerance is None:
         raise InputError(
