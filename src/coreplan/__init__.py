@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, PrimalDual
+from .planners import Grow, PlugIn, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -43,6 +43,7 @@ __all__ = [
     "Model",
     "NoiseModel",
     "Plan",
+    "PlugIn",
     "PrimalDual",
     "Problem",
     "Report",
