@@ -8,11 +8,12 @@ from typing import Any
 
 from ..errors import InputError, nearest
 from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdict
+from .core_mirror import CoreMirror
 from .documented import documented_settings
 from .grow import Grow
 from .primal_dual import PrimalDual
 
-PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, Grow)}
+PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, CoreMirror, Grow)}
 _ARRAYS = ("theta0", "lambda1", "setup")  # not for a command line
 
 
@@ -36,6 +37,7 @@ __all__ = [
     "PLANNERS",
     "Answers",
     "Ask",
+    "CoreMirror",
     "Grow",
     "Kernels",
     "Planner",
