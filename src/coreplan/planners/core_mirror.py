@@ -32,9 +32,10 @@ class CoreMirror(Planner):
     A sweep asks for one fresh next state y_j of every core pair and forgets it:
 
         pi_t = softmax(b_t Phi mean),  mean = the average of theta_1..theta_{t-1}, theta_k weighing k
-        q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1},  theta_t = pinv(Phi~) q
+        q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1},  theta_t = theta_{t-1} + s_t (pinv(Phi~) q - theta_{t-1})
 
-    with b_t = 10 t^2 over the span of the mean's values at the core pairs. Of Algorithm 1 it keeps the core-only queries,
+    with b_t = 10 t^2 over the span of the mean's values at the core pairs, V clipped to [0, 1/(1 - gamma)], and s_t = 1
+    for the first 1/(1 - gamma) sweeps, then falling as 1/sqrt(t). Of Algorithm 1 it keeps the core-only queries,
     Q = Phi theta, V = pi.Q, and a softmax of a weighted sum of thetas; the descent on theta is replaced by one sampled
     Bellman backup, and there is no lambda. It needs thousands of times fewer queries than Algorithm 1, and about two to
     five times those of planners that store their samples. It is weak while value still has to travel: a sweep
@@ -47,8 +48,8 @@ class CoreMirror(Planner):
     beta: a constant rate: pi_t = softmax(beta sum_{k<t} Phi theta_k). It comes with a bound, H/T + log A/(beta T) +
         beta H^3/4 with H = 1/(1 - gamma), on a linear MDP whose features are convex combinations of linearly independent
         core features. No bound is known for the default schedule, which is better in practice by orders of magnitude.
-    step: the share of the way to pinv(Phi~) q that theta goes in a sweep. By default all of it, and less where the
-        features that are seen have large coefficients on the core features, so that sampling noise is amplified.
+    step: a constant s_t. By default the one above (1 with `beta`), and at most 4 over the largest l1-norm of
+        coefficients of features on the core features that was seen: an ill-conditioned core amplifies noise.
     allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. It
         helps where few core pairs matter, and can hurt elsewhere.
 
