@@ -4,7 +4,7 @@ from ._version import __version__
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, PrimalDual
+from .planners import CoreMirror, Grow, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -28,6 +28,7 @@ from .status import Status
 __all__ = [
     "CompiledFeatures",
     "CompiledModel",
+    "CoreMirror",
     "CoreSet",
     "CoreplanError",
     "CoverageWarning",

@@ -32,7 +32,8 @@ class CoreMirror(Planner):
     A sweep asks for one fresh next state y_j of every core pair and forgets it:
 
         pi_t = softmax(b_t Phi mean),  mean = the average of theta_1..theta_{t-1}, theta_k weighing k
-        q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1},  theta_t = theta_{t-1} + s_t (pinv(Phi~) q - theta_{t-1})
+        q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1}
+        theta_t = theta_{t-1} + s_t (pinv(Phi~) q - theta_{t-1})
 
     with b_t = 10 t^2 over the span of the mean's values at the core pairs, V clipped to [0, 1/(1 - gamma)], and s_t = 1
     for the first 1/(1 - gamma) sweeps, then falling as 1/sqrt(t). Of Algorithm 1 it keeps the core-only queries,
@@ -67,9 +68,14 @@ class CoreMirror(Planner):
 
     def __post_init__(self) -> None:
         require_positive("CoreMirror", beta=self.beta, step=self.step)
-        for name, value, options in (("output", self.output, OUTPUTS), ("allocation", self.allocation, ALLOCATIONS)):
+        for name, value, options in (
+            ("output", self.output, OUTPUTS),
+            ("allocation", self.allocation, ALLOCATIONS),
+        ):
             if value not in options:
-                raise InputError(f"`CoreMirror({name}=...)` must be one of {', '.join(options)}; got {value!r}.")
+                raise InputError(
+                    f"`CoreMirror({name}=...)` must be one of {', '.join(options)}; got {value!r}."
+                )
         if self.step is not None and self.step > 1:
             raise InputError(f"`CoreMirror(step=...)` must be at most 1, the whole way; got {self.step!r}.")
         if self.output == "random" and self.beta is None:
@@ -129,7 +135,8 @@ class CoreMirror(Planner):
 
     def verdict(self, state: State) -> Verdict | None:
         setup, sweeps = self._setup, int(state.counts[0])
-        longest = float(np.linalg.norm(self._dense_core(), axis=1).max()) if not self._hyper.unit else float(np.abs(self._hyper.c).max())
+        core = self._hyper.c[:, None] if self._hyper.unit else self._dense_core()
+        longest = float(np.linalg.norm(core, axis=1).max())
         off = self._off(state) / longest
         if off > OUTSIDE:
             return Verdict(
@@ -180,7 +187,9 @@ class CoreMirror(Planner):
 
     def _scale(self, state: State) -> float:
         """b_{T+1}: the scale of the policy that comes next."""
-        return float(kernels.scale_of(int(state.counts[0]) + 1, state.mean, self._hyper, self._setup.core_features))
+        return float(
+            kernels.scale_of(int(state.counts[0]) + 1, state.mean, self._hyper, self._setup.core_features)
+        )
 
     def _dense_core(self) -> FloatArray:
         assert self._setup.core_features is not None
@@ -257,5 +266,7 @@ def pseudo_inverse(core: Phi, m: int, d: int) -> FloatArray:
         )
     rows = dense_rows(core, d)
     if not np.abs(rows).max() > 0:
-        raise InputError("All core features are zero: nothing can be learned. Give features that tell pairs apart.")
+        raise InputError(
+            "All core features are zero: nothing can be learned. Give features that tell pairs apart."
+        )
     return np.ascontiguousarray(np.linalg.pinv(rows, rcond=1e-10).T)

@@ -35,12 +35,14 @@ class State(NamedTuple):
     mean_lam: FloatArray  # [m] averaged like theta
     witness: FloatArray  # [d] the feature seen with the largest coefficients
     counts: IntArray  # [2] sweeps done, J
-    seen: FloatArray  # [2] largest l1-norm of coefficients, largest distance from the span of the core features
+    seen: (
+        FloatArray  # [2] largest l1-norm of coefficients, largest distance from the span of the core features
+    )
     td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
 
 
 class Hyper(NamedTuple):
-    """theta = pinv(Phi~) q. Where every core feature is a multiple c_j of a unit vector (`unit`), coordinate by coordinate."""
+    """theta = pinv(Phi~) q; coordinate by coordinate where every core feature is c_j times a unit vector (`unit`)."""
 
     gamma: float
     beta: float  # 0: the schedule
@@ -190,9 +192,12 @@ def coefficients(hyper, f, out):
 
 @njit(cache=True, nogil=True)
 def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
-    """lam = coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), as a distribution; averaged like theta."""
+    """The occupancy estimate takes one step, and is averaged like theta.
+
+    lam = the coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), made a distribution.
+    """
     f, p, count, lam = scratch.f, scratch.p, scratch.count, state.lam
-    n0, asked = initial_phi_length(initial_phi), 0.0
+    n0, asked = length(initial_phi), 0.0
     f[:] = 0.0
     for i in range(n0):
         softmax(initial_phi, i, state.mean, b, p)
@@ -222,7 +227,7 @@ def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
 @njit(cache=True, nogil=True)
 def watch(t, state, hyper, core, initial_phi, next_phi, scratch):
     """Note the largest coefficients and the largest distance from the core's span among some of the features that came."""
-    for i in range(initial_phi_length(initial_phi)):
+    for i in range(length(initial_phi)):
         for a in range(scratch.p.shape[0]):
             watch_one(state, hyper, core, initial_phi, i, a, scratch)
     m = state.q.shape[0]
@@ -278,13 +283,13 @@ def _is_available(phi, i, a):
     return lambda phi, i, a: phi.weight[i, a, 0] != UNAVAILABLE
 
 
-def initial_phi_length(phi: Any) -> int:
+def length(phi: Any) -> int:
     """n of `[n, A, ...]`."""
-    raise TypeError("initial_phi_length is for compiled code")
+    raise TypeError("length is for compiled code")
 
 
-@overload(initial_phi_length)
-def _initial_phi_length(phi):
+@overload(length)
+def _length(phi):
     if isinstance(phi, types.Array):
         return lambda phi: phi.shape[0]
     return lambda phi: phi.weight.shape[0]
