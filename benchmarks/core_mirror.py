@@ -29,7 +29,7 @@ PLANNERS = {"core-mirror": "CoreMirror()", "primal-dual": "PrimalDual(K=100, eta
 
 
 def measure(spec: str, budget: int, target: float) -> dict[str, object]:
-    """Mean and largest sub at the budget; where every row of the trace has its value, when the mean stays below the target."""
+    """Mean and largest sub at the budget; where the trace has values, when the mean stays below the target."""
     problem, subs, curves, run = make(spec), [], [], None
     for seed in SEEDS:
         run = plan(problem, planner=CoreMirror(), budget=budget, seed=seed)

@@ -59,7 +59,7 @@ class Hyper(NamedTuple):
 class Scratch(NamedTuple):
     p: FloatArray  # [A]
     total: FloatArray  # [m]
-    count: FloatArray  # [m]
+    number: FloatArray  # [m]
     target: FloatArray  # [d]
     f: FloatArray  # [d]
 
@@ -119,7 +119,7 @@ def step_of(t, state, hyper):
 def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
     """One sweep; `u [1]` is for J. On return theta is theta_t and `mean` holds it."""
     theta, mean, q = state.theta, state.mean, state.q
-    p, total, count = scratch.p, scratch.total, scratch.count
+    p, total, count = scratch.p, scratch.total, scratch.number
     m, most = q.shape[0], 1.0 / (1.0 - hyper.gamma)
     t = state.counts[0] + 1
     state.counts[0] = t
@@ -196,7 +196,7 @@ def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
 
     lam = the coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), made a distribution.
     """
-    f, p, count, lam = scratch.f, scratch.p, scratch.count, state.lam
+    f, p, count, lam = scratch.f, scratch.p, scratch.number, state.lam
     n0, asked = length(initial_phi), 0.0
     f[:] = 0.0
     for i in range(n0):

@@ -136,7 +136,8 @@ def parts(e: Enumerated, run: Sweeps, beta: float) -> Parts:
         )
         mus.append(mu)
     drift = np.array([(mus[t] - mus[t - 1]) @ Q[t] for t in range(1, len(mus))])
-    return Parts(*np.array(out, dtype=float).T, drift, Q)
+    gap, policies, bellman, move, noise = np.array(out, dtype=float).T
+    return Parts(gap, policies, bellman, move, noise, drift, Q)
 
 
 def mean_backup(problem: Problem, run: Sweeps, beta: float, t: int) -> tuple[FloatArray, FloatArray]:
