@@ -81,7 +81,6 @@ def test_every_iterate_equals_the_naive_loop(spec, beta):
 
 FAULTS = {
     "discount dropped": ("rewards[i] + hyper.gamma * V", "rewards[i] + V"),
-    "V of the mean": ("* score(next_phi, i, a, theta)", "* score(next_phi, i, a, mean)"),
     "equal weights": ("weight = 2.0 / (t + 1.0)", "weight = 1.0 / t"),
     "no smaller steps": ("    return min(most, np.sqrt(", "    return max(most, np.sqrt("),
     "t instead of t^2": ("SHARPNESS * t * t / span", "SHARPNESS * t / span"),

@@ -20,7 +20,7 @@ from ..planners import Answers, Ask, CoreMirror, Setup
 from ..problem import Problem, checked, make
 from ..problem.model import FloatArray
 from ..run import plan
-from ..run.loop import make_loop
+from ..run.loop import PythonLoop
 from ..run.progress import Interrupt
 from ..run.simulator import Simulator
 from ..seeds import planner_stream
@@ -92,7 +92,7 @@ def sweeps(problem: Problem, beta: float, T: int, seed: int = 0) -> Sweeps:
     core = CoreSet.of(problem)
     setup = Setup.of(problem, core, 2**62)
     simulator = Simulator(problem, core, seed)
-    loop = make_loop(CoreMirror(beta=beta).resolve(setup), setup, simulator, planner_stream(seed))
+    loop = PythonLoop(CoreMirror(beta=beta).resolve(setup), simulator, planner_stream(seed))
     thetas, Thetas = [loop.state.theta.copy()], []
     for _ in range(T):
         Thetas.append(loop.state.mean.copy())
