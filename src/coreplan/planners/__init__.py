@@ -8,12 +8,13 @@ from typing import Any
 
 from ..errors import InputError, nearest
 from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdict
+from .core_mirror import CoreMirror
 from .documented import documented_settings
 from .grow import Grow
 from .plug_in import PlugIn
 from .primal_dual import PrimalDual
 
-PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PlugIn, PrimalDual, Grow)}
+PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (PlugIn, CoreMirror, PrimalDual, Grow)}
 _ARRAYS = ("theta0", "lambda1", "setup", "most")  # not for a command line
 
 
@@ -51,6 +52,7 @@ __all__ = [
     "PLANNERS",
     "Answers",
     "Ask",
+    "CoreMirror",
     "Grow",
     "Kernels",
     "Planner",
