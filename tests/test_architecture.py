@@ -27,7 +27,7 @@ ALLOWED = {
     "enumerated": PROBLEM | {"core"},
     "lp": PROBLEM | {"core", "enumerated", "hull"},
     "status": set(),
-    "planners": PROBLEM | {"core", "softmax", "status"},
+    "planners": PROBLEM | {"core", "softmax", "status", "hull"},
     "run": POLICY | {"core", "planners", "exact", "status"},
     "theory": POLICY | {"core", "planners", "exact", "run", "hull", "enumerated", "lp"},
     "judge": POLICY | {"core", "exact"},

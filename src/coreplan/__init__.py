@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, PrimalDual
+from .planners import Grow, OptimisticPrimalDual, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -42,6 +42,7 @@ __all__ = [
     "InputError",
     "Model",
     "NoiseModel",
+    "OptimisticPrimalDual",
     "Plan",
     "PrimalDual",
     "Problem",

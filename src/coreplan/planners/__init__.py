@@ -10,9 +10,10 @@ from ..errors import InputError, nearest
 from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdict
 from .documented import documented_settings
 from .grow import Grow
+from .optimistic import OptimisticPrimalDual
 from .primal_dual import PrimalDual
 
-PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, Grow)}
+PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, Grow, OptimisticPrimalDual)}
 _ARRAYS = ("theta0", "lambda1", "setup")  # not for a command line
 
 
@@ -38,6 +39,7 @@ __all__ = [
     "Ask",
     "Grow",
     "Kernels",
+    "OptimisticPrimalDual",
     "Planner",
     "PrimalDual",
     "ReadOut",
