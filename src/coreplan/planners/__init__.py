@@ -13,7 +13,9 @@ from .grow import Grow
 from .optimistic import OptimisticPrimalDual
 from .primal_dual import PrimalDual
 
-PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, Grow, OptimisticPrimalDual)}
+PLANNERS: dict[str, type[Planner]] = {
+    planner.name: planner for planner in (PrimalDual, Grow, OptimisticPrimalDual)
+}
 _ARRAYS = ("theta0", "lambda1", "setup")  # not for a command line
 
 

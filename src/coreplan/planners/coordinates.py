@@ -19,7 +19,9 @@ from ..status import Status
 from .base import Verdict
 
 LARGEST = 16_000_000  # numbers of an m x d matrix
-OUTSIDE = 0.05  # features this share of the radius outside the hull of the core features make a result doubtful
+OUTSIDE = (
+    0.05  # features this share of the radius outside the hull of the core features make a result doubtful
+)
 _RANK = 1e-10  # singular values below this share of the largest are zero
 
 
@@ -41,8 +43,8 @@ class Coordinates:
         m = len(core_features.index if isinstance(core_features, Sparse) else core_features)
         if m * dimension > LARGEST:
             raise InputError(
-                f"The core has m = {m} pairs and the features have d = {dimension}: an m x d matrix would hold {m * dimension:,} "
-                f"numbers, and at most {LARGEST:,} are allowed here. Use fewer features, or a planner that streams (PrimalDual)."
+                f"With m = {m} core pairs and d = {dimension} features an m x d matrix would hold {m * dimension:,} numbers, and at "
+                f"most {LARGEST:,} are allowed here. Use fewer features, or a planner that streams, such as PrimalDual."
             )
         self.m, self.d = m, dimension
         self.core = as_matrix(core_features, dimension)  # Phi~, [m, d]
@@ -89,9 +91,9 @@ class Coordinates:
             return None
         return Verdict(
             Status.DOUBTFUL,
-            f"A state within reach has a feature that lies {distance:.2g} outside the convex hull of the core features, so the "
-            "core set is incomplete and what happens there was never asked. Add core pairs, the extreme points of the "
-            "features above all.",
+            f"A state within reach has a feature that lies {distance:.2g} outside the convex hull of the core features: "
+            "the core set is incomplete, and what happens there was never asked. Add core pairs, the extreme points of "
+            "the features above all.",
         )
 
 

@@ -58,11 +58,12 @@ class OptimisticPrimalDual(Planner):
     - gradients are taken of running means over all sweeps (weight 2/(t+1) for the newest, 1/t for rewards): an m x k
       matrix is remembered, so that old samples still count, under the policies of their time;
     - the inner loop: `steps` optimistic steps 2 g_i - g_{i-1} of theta AND lambda on that game, in place of K stochastic
-      steps of theta and one of lambda. Both restart from their means, as theta does in Algorithm 1;
+      steps of theta and one of lambda. Both restart from their means, as theta does in Algorithm 1; and lambda first
+      follows the flow once, since mirror ascent alone is slow to go where a new policy leads;
     - rates: theta is measured by its values at the core pairs, and moves at each by the imbalance of flow there relative to
       the largest flow seen; log lambda moves relative to the spread of values. The step that remains is 1/2 over the
       game's Lipschitz constant in these norms. So scaling rewards or features changes nothing;
-    - start: a share `restart` of it is moved from nu0 to the core pairs, so that lambda reaches, and theta is right, everywhere;
+    - start: a share `restart` of it is moved from nu0 to the core pairs, so that theta is right everywhere;
     - policy: softmax of the sum of t theta_t, growing weights, times `beta` over the spread of its values; the last policy
       is returned, still ONE softmax vector.
 
@@ -99,7 +100,7 @@ class OptimisticPrimalDual(Planner):
     def resolve(self, setup: Setup) -> OptimisticPrimalDual:
         if setup.budget < setup.m:
             raise InputError(
-                f"A budget of {setup.budget} queries is below m = {setup.m}: one sweep queries every core pair. Raise the budget."
+                f"A budget of {setup.budget} queries is below m = {setup.m}: one sweep queries every core pair. Raise it."
             )
         return replace(self, setup=setup)
 
@@ -164,6 +165,8 @@ class OptimisticPrimalDual(Planner):
         t = int(state.counts[0]) + 1
         before = co.U @ state.sum_z * (2 / max(t * (t - 1), 1))
         s = BALANCE * max(before.std(), state.r.std(), _NOTHING)
+        if co.k == co.m:  # coordinates are core pairs, and lambda can go where the flow goes
+            kernels.follow(game, state.lam)
         kernels.epoch(game, state.z, state.lam, self.steps, step, s)
         state.balance[:] = _balance(game, state.z, state.lam)
         state.counts[0] = t

@@ -81,6 +81,19 @@ def gradients(game, z, lam, c, delta, flow):
 
 
 @njit(cache=True, nogil=True)
+def follow(game, lam):
+    """lam becomes (1 - gamma) start + gamma F' lam, where coordinates are core pairs: c is added to it."""
+    m = lam.shape[0]
+    c, unused, flow = np.empty(m), np.empty(m), np.empty(m)
+    gradients(game, np.zeros(m), lam, c, unused, flow)
+    total = 0.0
+    for j in range(m):
+        lam[j] = max(lam[j] + c[j], 1e-300)
+        total += lam[j]
+    lam /= total
+
+
+@njit(cache=True, nogil=True)
 def epoch(game, z, lam, steps, step, s):
     """`steps` optimistic steps from (z, lam), which become the means of the iterates.
 
