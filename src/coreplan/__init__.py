@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, OptimisticPrimalDual, PrimalDual
+from .planners import Grow, OptimisticPrimalDual, PrimalDual, SampledLP
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -47,6 +47,7 @@ __all__ = [
     "PrimalDual",
     "Problem",
     "Report",
+    "SampledLP",
     "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",

@@ -12,9 +12,10 @@ from .documented import documented_settings
 from .grow import Grow
 from .optimistic import OptimisticPrimalDual
 from .primal_dual import PrimalDual
+from .sampled_lp import SampledLP
 
 PLANNERS: dict[str, type[Planner]] = {
-    planner.name: planner for planner in (PrimalDual, Grow, OptimisticPrimalDual)
+    planner.name: planner for planner in (PrimalDual, Grow, OptimisticPrimalDual, SampledLP)
 }
 _ARRAYS = ("theta0", "lambda1", "setup")  # not for a command line
 
@@ -45,6 +46,7 @@ __all__ = [
     "Planner",
     "PrimalDual",
     "ReadOut",
+    "SampledLP",
     "Setup",
     "Stored",
     "Verdict",

@@ -15,7 +15,7 @@ from ..problem import Phi, Sparse
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from . import optimistic_kernels as kernels
-from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
+from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
 from .coordinates import Coordinates, Worst
 from .optimistic_kernels import Game
 
@@ -130,7 +130,7 @@ class OptimisticPrimalDual(Planner):
     def on(self, stored: Stored, iterations: int = 300) -> Solved:
         """The same game on stored samples, with full gradients and without new queries."""
         require_count("OptimisticPrimalDual.on", iterations=iterations)
-        planner = replace(self, setup=_setup_of(stored, self.setup))
+        planner = replace(self, setup=stored_setup(stored, self.setup))
         state = planner.init(np.random.default_rng(0))
         state.r[:] = stored.rewards
         n = _rows(stored.next_features) // stored.m
@@ -239,17 +239,3 @@ def _balance(game: Game, z: FloatArray, lam: FloatArray) -> tuple[float, float]:
 
 def _rows(phi: Phi) -> int:
     return len(phi.index if isinstance(phi, Sparse) else phi)
-
-
-def _setup_of(stored: Stored, known: Setup | None) -> Setup:
-    """The setup that samples were stored under; sparse features do not say their dimension, the core's indices do."""
-    phi = stored.next_features
-    if isinstance(phi, Sparse):
-        A, largest = phi.index.shape[1], float(np.sqrt((phi.weight.clip(min=-1e150) ** 2).sum(-1)).max())
-        parts = (stored.core_features, phi, stored.initial_features)
-        dimension = 1 + max(int(part.index.max()) for part in parts if isinstance(part, Sparse))
-    else:
-        A, dimension, largest = phi.shape[1], phi.shape[2], 1.0
-    if known is not None:
-        return replace(known, core_features=stored.core_features, m=stored.m, discount=stored.discount)
-    return Setup(stored.core_features, stored.m, dimension, A, largest, stored.discount, stored.m)
