@@ -43,7 +43,7 @@ class Coordinates:
         m = len(core_features.index if isinstance(core_features, Sparse) else core_features)
         if m * dimension > LARGEST:
             raise InputError(
-                f"With m = {m} core pairs and d = {dimension} features an m x d matrix would hold {m * dimension:,} numbers; "
+                f"With m = {m} core pairs and d = {dimension} features an m x d matrix holds {m * dimension:,} numbers; "
                 f"at most {LARGEST:,} are allowed here. Use fewer features, or a planner that streams, such as PrimalDual."
             )
         self.m, self.d = m, dimension
