@@ -19,7 +19,7 @@ from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored
 from .coordinates import Coordinates, Worst
 from .optimistic_kernels import Game
 
-BALANCE = 2.0  # how much larger than the spread of values z's scale is taken; 1 to 10 measured alike
+BALANCE = 2.0  # how much larger than the spread of values z's scale is taken; 1 and 4 measured alike
 _NOTHING = 1e-12  # values that spread less are all the same
 
 

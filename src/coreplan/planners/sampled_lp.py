@@ -53,7 +53,9 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledLP(Planner):
-    """n next states of every core pair, once; then the paper's relaxed LP (`eq:QRALP-dual`) on them:
+    """The paper's relaxed LP on samples: n next states of every core pair are drawn once, and the LP on them is solved.
+
+    It is `eq:QRALP-dual` with P^ in place of P:
 
         min <start, V>  s.t.  V(y) >= phi(y, a) . theta at every sampled state,  Phi~ theta + slack >= r + gamma P^ V.
 
