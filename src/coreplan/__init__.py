@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import CoreMirror, Grow, PlugIn, PrimalDual
+from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -43,11 +43,13 @@ __all__ = [
     "InputError",
     "Model",
     "NoiseModel",
+    "OptimisticPrimalDual",
     "Plan",
     "PlugIn",
     "PrimalDual",
     "Problem",
     "Report",
+    "SampledLP",
     "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",

@@ -11,10 +11,14 @@ from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdic
 from .core_mirror import CoreMirror
 from .documented import documented_settings
 from .grow import Grow
+from .optimistic import OptimisticPrimalDual
 from .plug_in import PlugIn
 from .primal_dual import PrimalDual
+from .sampled_lp import SampledLP
 
-PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (PlugIn, CoreMirror, PrimalDual, Grow)}
+PLANNERS: dict[str, type[Planner]] = {
+    p.name: p for p in (PlugIn, Grow, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+}
 _ARRAYS = ("theta0", "lambda1", "setup", "most")  # not for a command line
 
 
@@ -55,10 +59,12 @@ __all__ = [
     "CoreMirror",
     "Grow",
     "Kernels",
+    "OptimisticPrimalDual",
     "Planner",
     "PlugIn",
     "PrimalDual",
     "ReadOut",
+    "SampledLP",
     "Setup",
     "Stored",
     "Verdict",
