@@ -3,7 +3,7 @@
 from ._version import __version__
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
-from .judge import Evaluation, evaluate
+from .judge import Certificate, Evaluation, certify, evaluate
 from .planners import Grow, PrimalDual
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
@@ -26,6 +26,7 @@ from .run import Plan, plan
 from .status import Status
 
 __all__ = [
+    "Certificate",
     "CompiledFeatures",
     "CompiledModel",
     "CoreSet",
@@ -50,6 +51,7 @@ __all__ = [
     "Sparse",
     "Status",
     "__version__",
+    "certify",
     "evaluate",
     "from_gymnasium",
     "from_gymnax",
