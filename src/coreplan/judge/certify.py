@@ -22,13 +22,14 @@ from ..problem.guard import Guard
 from ..problem.model import FloatArray
 from ..seeds import as_generator
 from .condition import Condition, check
-from .fitting import Basis, Means, Samples
+from .fitting import Basis, Means, PolicyValues, Samples
 from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 from .value import Evaluation, evaluate
 
 _FIRST, _SECOND, _ROLLOUTS, _CHECK = 0.22, 0.36, 0.36, 0.06  # shares of the queries
 _HEAVY = (0.0, 0.05, 2.0)  # which pairs a rule treats to second order: all, those with weight, none
+_FEW = 100  # pairs; with more, second order has never paid, and it is slow
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,16 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        record |= {"assumes": list(self.assumes), "condition": dataclasses.asdict(self.condition), "gap": self.gap}
+        record |= {
+            "assumes": list(self.assumes),
+            "condition": dataclasses.asdict(self.condition),
+            "gap": self.gap,
+        }
         record["exact"] = None
         if self.exact is not None:
-            record["exact"] = {n: getattr(self.exact, n) for n in ("value", "optimum", "uniform", "gap", "sub")}
+            record["exact"] = {
+                n: getattr(self.exact, n) for n in ("value", "optimum", "uniform", "gap", "sub")
+            }
         return record
 
 
@@ -102,21 +109,24 @@ def certify(
     use the fitted values of the policy only to lower variance. Bounds are wide where rewards or values jump rarely and far:
     no method can exclude what it has not sampled.
     """
-    core, budget, rng = _checked(problem, core, policy, theta, queries, confidence), int(queries), as_generator(seed)
+    core, budget, rng = (
+        _checked(problem, core, policy, theta, queries, confidence),
+        int(queries),
+        as_generator(seed),
+    )
     gamma, alpha = problem.discount, (1 - confidence) / 2
     guard, basis = Guard(problem, like=core.states), Basis.of(problem, core)
     rho = len(basis.actions)
     _enough(budget, rho, gamma)
     first = basis.draw(problem, guard, np.arange(int(_FIRST * budget)) % rho, rng)
     n = int(_SECOND * budget)
-    rule = _best_rule(basis, first, n, gamma, alpha, theta)
+    rule, plain = _best_rule(basis, first, n, gamma, alpha, theta)
     second = basis.draw(problem, guard, rng.choice(rho, size=n, p=rule.p), rng)
     upper = upper_bound(basis, rule, second, gamma).bound
-    noise = math.sqrt(float(np.abs(rule.fit.kappa) @ rule.fit.sigma**2))
-    values = Means(basis, first, gamma).evaluate(policy.theta, policy.scale)
-    lower = lower_bound(problem, guard, policy, values, int(_ROLLOUTS * budget), noise, alpha, rng)
+    values = PolicyValues.of(basis, first, gamma, policy)
+    lower = lower_bound(problem, guard, policy, values, int(_ROLLOUTS * budget), alpha, rng)
     met = np.concatenate([first.initial[:200], first.states[-2000:], second.states[:2000], lower.visited])
-    condition = check(problem, guard, basis, rule.fit.theta, second, met, int(_CHECK * budget), rng)
+    condition = check(problem, guard, basis, plain, second, met, int(_CHECK * budget), rng)
     exact = evaluate(problem, policy) if problem.tabular is not None else None
     return Certificate(
         lower=lower.bound, upper=min(upper + condition.excess, 1.0), confidence=float(confidence),
@@ -128,9 +138,14 @@ def certify(
 
 def _best_rule(
     basis: Basis, first: Samples, n: int, gamma: float, alpha: float, theta: FloatArray | None
-) -> Rule:
-    """The kind of rule that does best on the two halves of the first half, made again from all of it."""
-    rho = len(basis.actions)
+) -> tuple[Rule, FloatArray]:
+    """The kind of rule that does best on the two halves of the first half, made again from all of it; and plain theta."""
+    rho, means = len(basis.actions), Means(basis, first, gamma)
+    full = means.fit(means.optimise() if theta is None else theta)
+    if rho > _FEW:
+        return make_rule(
+            means, full, n, means.count.min(), gamma, alpha, _HEAVY[-1], theta is None
+        ), full.theta
     odd = np.arange(len(first)) // rho % 2 == 1  # whole rounds, so that each half has all pairs
     fitted, held_out = Means(basis, first.take(~odd), gamma), first.take(odd)
     even = np.bincount(held_out.pair, minlength=rho) / len(held_out)
@@ -141,15 +156,15 @@ def _best_rule(
             fitted, start, len(held_out), fitted.count.min(), gamma, alpha, heavy, theta is None, even
         )
         bounds.append(upper_bound(basis, rule, held_out, gamma).bound)
-    means = Means(basis, first, gamma)
-    start = means.fit(means.optimise() if theta is None else theta)
     heavy = _HEAVY[int(np.argmin(bounds))]
-    return make_rule(means, start, n, means.count.min(), gamma, alpha, heavy, theta is None)
+    return make_rule(means, full, n, means.count.min(), gamma, alpha, heavy, theta is None), full.theta
 
 
 def _assumptions(c: Condition) -> tuple[str, ...]:
     hull = f"largest distance {c.hull_error:.3g} on {c.hull_pairs:,} reachable pairs"
-    linear = f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
+    linear = (
+        f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
+    )
     if c.excess:
         linear += f"; upper is raised by {c.excess:.3g}, the largest residual seen, and is conditional on there being none larger"
     return (
@@ -159,9 +174,7 @@ def _assumptions(c: Condition) -> tuple[str, ...]:
     )
 
 
-def _checked(
-    problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any
-) -> CoreSet:
+def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any) -> CoreSet:
     """The core set, or an error about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")

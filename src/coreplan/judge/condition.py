@@ -105,7 +105,9 @@ def _residuals(
     rewards, next_states = guard.step(rng, np.repeat(states, repeat, axis=0), np.repeat(actions, repeat))
     y = targets(rewards, checked(problem.features, next_states)).reshape(k, repeat)
     phi = checked(problem.features, states)
-    beta = dense(_flat(phi, np.arange(k) * problem.n_actions + actions), len(theta)) @ basis.inverse  # [k, rho]
+    beta = (
+        dense(_flat(phi, np.arange(k) * problem.n_actions + actions), len(theta)) @ basis.inverse
+    )  # [k, rho]
     log_doubt = math.log(2 * k / _DOUBT)
     spread = max(float(x.max()), float(y.max())) - min(float(x.min()), float(y.min()))
     both = y.var(axis=1) / repeat + beta**2 @ (variance / count)

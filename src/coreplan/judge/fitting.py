@@ -164,6 +164,26 @@ class Means:
         return mean, np.sqrt(square / np.maximum(self.count - 1, 1))
 
 
+@dataclass(frozen=True)
+class PolicyValues:
+    """V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]: the policy's values as fitted on the first half."""
+
+    policy: SoftmaxPolicy
+    theta: FloatArray  # [d]
+    high: float  # at most H = 1 / (1 - gamma)
+
+    @classmethod
+    def of(cls, basis: Basis, samples: Samples, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
+        """LSTD-Q."""
+        theta = Means(basis, samples, gamma).evaluate(policy.theta, policy.scale)
+        return cls(policy, theta, float(np.clip((basis.core @ theta).max(), 1e-9, 1 / (1 - gamma))))
+
+    def values(self, problem: Problem, states: States) -> FloatArray:
+        """V of a batch, `[n]`."""
+        phi = checked(problem.features, states)
+        return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
+
+
 def dense(phi: Phi, d: int) -> FloatArray:
     """Rows `[n, d]` from either form."""
     if not isinstance(phi, Sparse):

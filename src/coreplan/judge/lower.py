@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..policy import SoftmaxPolicy
-from ..problem import Problem, checked
+from ..problem import Problem
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
 from .betting import lower_mean
-from .fitting import values_under
+from .fitting import PolicyValues
 
-_C = 0.75  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
+_C = 0.85  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
 _LONGEST = 8.0  # mean lengths; a rollout that is longer is given up: one in three thousand
+_PILOT = 0.06  # of the budget
 _KEEP = 300  # states kept of a step
 
 
@@ -37,24 +38,27 @@ class Lower:
 
 
 def lower_bound(
-    problem: Problem, guard: Guard, policy: SoftmaxPolicy, theta: FloatArray, budget: int, noise: float,
-    alpha: float, rng: np.random.Generator,
+    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
+    rng: np.random.Generator,
 ) -> Lower:  # fmt: skip
     """The policy's value is above `bound` with probability 1 - alpha.
 
-    V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, H]; `noise` is a guess at the standard deviation of one d_t.
+    `fitted` was made from other samples. It decides how wide the interval is, never whether it is valid.
     """
     gamma = problem.discount
     q = gamma**_C
-    w = gamma / q
-    planned = max(int(budget * (1 - q)), 1)
+    # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
+    pilot = lengths(int(_PILOT * budget), q, rng)
+    tried, lows, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
+    give_up = float(lows.min() - tried.std())
+    budget -= int(pilot.sum())
     steps = lengths(budget, q, rng)
-    give_up = -4.0 * noise / math.sqrt(1 - w**2)
-    z, visited = _rollouts(problem, guard, policy, theta, steps, give_up, rng)
-    lowest = (1 - gamma) * give_up - (1 - q)  # one step past the line costs at most (1 - q) V, V <= H
-    spread = max((1 - gamma) * noise / math.sqrt(1 - w * w * q), 1e-9)
-    bound = lower_mean((1 - gamma) * z, lowest, alpha, spread, planned)
-    return Lower(max(bound, 0.0), float((1 - gamma) * z.mean()), len(z), int(steps.sum()), visited)
+    z, _, visited = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+    lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
+    spread = max((1 - gamma) * float(tried.std()), 1e-9)
+    bound = lower_mean((1 - gamma) * z, lowest, alpha, spread, max(int(budget * (1 - q)), 1))
+    rollouts, queries = len(pilot) + len(z), int(pilot.sum() + steps.sum())
+    return Lower(max(bound, 0.0), float((1 - gamma) * z.mean()), rollouts, queries, visited)
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
@@ -69,23 +73,25 @@ def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
 
 
 def _rollouts(
-    problem: Problem, guard: Guard, policy: SoftmaxPolicy, theta: FloatArray, steps: IntArray, give_up: float,
+    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
     rng: np.random.Generator,
-) -> tuple[FloatArray, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, and some of the states met."""
+) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
+    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, and some of the states met."""
     gamma = problem.discount
     q = gamma**_C
     longest = math.ceil(_LONGEST / (1 - q))
     states = guard.initial(rng, len(steps))
-    V = _values(problem, policy, theta, states)
-    z, live, w = V.copy(), np.arange(len(steps)), 1.0
+    V = fitted.values(problem, states)
+    z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
     visited = [states[:_KEEP]]
     for t in range(1, int(steps.max()) + 1):
         rewards, states = guard.step(rng, states, policy.act(states, rng))
-        V_next = _values(problem, policy, theta, states)
+        V_next = fitted.values(problem, states)
         z[live] += w * (rewards + gamma * V_next - V)
         w *= gamma / q
-        cut = (z[live] - w * V_next < give_up) | ((steps[live] == t) & (t == longest))
+        left = z[live] - w * V_next  # after giving up
+        lows[live] = np.minimum(lows[live], left)
+        cut = (left < give_up) | ((steps[live] == t) & (t == longest))
         z[live[cut]] -= w * V_next[cut]
         going = ~cut & (steps[live] > t)
         live, states, V = live[going], states[going], V_next[going]
@@ -93,9 +99,4 @@ def _rollouts(
             visited.append(states[:_KEEP])
         if not len(live):
             break
-    return z, np.concatenate(visited)
-
-
-def _values(problem: Problem, policy: SoftmaxPolicy, theta: FloatArray, states: States) -> FloatArray:
-    phi = checked(problem.features, states)
-    return np.clip(values_under(phi, policy.theta, policy.scale, theta), 0.0, 1 / (1 - problem.discount))
+    return z, lows, np.concatenate(visited)

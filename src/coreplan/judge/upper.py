@@ -23,7 +23,7 @@ from ..softmax import score
 from .betting import curvature
 from .fitting import Basis, Fit, Means, Samples, length, n_actions, project
 
-_FLUCTUATION = 3.0  # standard deviations of a pair's mean that a rule allows for
+_FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def allocate(fit: Fit) -> FloatArray:
     """p `[rho]`: mostly by weight times spread, which is best for the mean; some for pairs that might matter."""
     weight = np.abs(fit.kappa)
     rho = len(weight)
-    shares = [(0.5, weight * fit.sigma), (0.1, weight), (0.25, fit.sigma), (0.15, np.ones(rho))]
+    shares = [(0.45, weight * fit.sigma), (0.3, np.sqrt(weight)), (0.1, fit.sigma), (0.15, np.ones(rho))]
     return sum(c * (x / x.sum() if x.sum() > 0 else np.full(rho, 1 / rho)) for c, x in shares)  # type: ignore[return-value]
 
 
@@ -65,14 +65,16 @@ def make_rule(
         S = max(math.sqrt(((weight * fit.sigma) ** 2 / share).sum()), 1e-12)
         tau = np.where((weight >= heavy) | (not free), need, 0.0) if heavy < 1 else np.zeros(len(share))
         floor = fit.start + fit.kappa @ fit.delta - 6 * S / math.sqrt(n)
-        start, range_ = _ranges(basis, fit.theta, fit.B * tau, gamma)
+        start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
         top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
         bet = min(math.sqrt(2 * L / n) / S, 0.9 / top)
         slow = np.maximum(fit.sigma / np.sqrt(share) / S, 1.1 * bet * range_ / share)
         chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
         price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
-        need += np.abs(fit.delta + bonus)
+        need = np.minimum(
+            need + np.abs(fit.delta + bonus), 1.0
+        )  # more is hopeless, and bonuses feed on themselves
         if free:
             bonus = np.where(tau > 0, 0.0, need)
             fit = model.fit(model.optimise(bonus, fit.theta))
@@ -107,19 +109,21 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
     """v* is below `bound` with probability 1 - alpha, for a linear MDP and an exact core set."""
     fit, p, tau, n = rule.fit, rule.p, rule.tau, rule.n
     rho = len(p)
-    V0, D0, U0 = explore(s.initial_phi, fit.theta, fit.B * tau)
-    V, D, U = explore(s.phi, fit.theta, fit.B * tau)
+    K = np.flatnonzero(tau > 0)
+    B = (fit.B * tau)[:, K]  # [d, k]
+    V0, D0, U0 = explore(s.initial_phi, fit.theta, B)
+    V, D, U = explore(s.phi, fit.theta, B)
     x = s.rewards + gamma * V - (basis.Phi @ fit.theta)[s.pair]  # [n]
-    moved = gamma * U - (basis.Phi @ (fit.B * tau))[s.pair]  # [n, rho]: how x moves with each sign
+    moved = gamma * U - (basis.Phi @ B)[s.pair]  # [n, k]: how x moves with each sign
     R, R0 = np.abs(moved).sum(axis=1) + gamma * D, np.abs(U0).sum(axis=1) + D0  # [n]: how far it can move
 
     def by_pair(values: FloatArray) -> FloatArray:  # unbiased means, [rho]
         return np.bincount(s.pair, values, rho) / (n * p)
 
-    slopes = np.zeros((rho, rho))  # ideally -diag(tau)
+    slopes = np.zeros((rho, len(K)))  # ideally -tau_k at (k, k), else 0
     np.add.at(slopes, s.pair, moved)
     slopes /= (n * p)[:, None]
-    first = (1 - gamma) * U0.mean(axis=0) + fit.kappa @ slopes  # [rho], ideally 0
+    first = (1 - gamma) * U0.mean(axis=0) + fit.kappa @ slopes  # [k], ideally 0
     spill = gamma * by_pair(D)
     second_order = float(np.abs(first).sum() + (1 - gamma) * D0.mean() + np.maximum(fit.kappa, 0) @ spill)
 
@@ -143,7 +147,8 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
         bound = new
     rms_pair = np.sqrt(np.bincount(s.pair, (np.abs(x) + R) ** 2, rho) / n) / p  # [rho]
     price = chance * rule.slow + g * rule.bet * rms_pair**2 / rule.slow  # [rho]
-    kink = np.abs(slopes + np.diag(tau)).sum(axis=1) + spill + price - tau  # [rho]
+    slopes[K, np.arange(len(K))] += tau[K]
+    kink = np.abs(slopes).sum(axis=1) + spill + price - tau  # [rho]
     excess = _farthest(basis.C, fit.kappa, by_pair(x), kink)
     return Upper(max(bound + excess, rule.floor), mean, bound - mean - second_order, second_order, excess)
 
@@ -174,7 +179,7 @@ def _farthest(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatAr
 
 
 def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """V `[n]`, D `[n]` and U `[n, rho]` with V_{theta + B s}(x) <= V(x) + U(x) . s + D(x) for all signs s, and >= V + U . s.
+    """V `[n]`, D `[n]` and U `[n, k]` with V + U . s <= V_{theta + B s} <= V + U . s + D for all signs s.
 
     U = phi(x, greedy) B, and D allows for the greedy action changing with s.
     """
