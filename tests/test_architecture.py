@@ -32,8 +32,10 @@ ALLOWED = {
     "theory": POLICY | {"core", "planners", "exact", "run", "hull", "enumerated", "lp"},
     "judge": POLICY | {"core", "exact"},
     "bench": POLICY | {"core", "planners", "exact", "run", "judge"},
+    "check": POLICY | {"core", "planners"},
     "__main__": {"cli"},
-    "cli": POLICY | {"core", "planners", "exact", "run", "judge", "bench", "theory", "status", "__init__"},
+    "cli": POLICY
+    | {"core", "planners", "exact", "run", "judge", "bench", "theory", "status", "check", "__init__"},
 }
 
 

@@ -1,6 +1,7 @@
 """coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out."""
 
 from ._version import __version__
+from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Certificate, Evaluation, certify, evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "Plan",
     "PrimalDual",
     "Problem",
+    "Report",
     "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",
@@ -52,6 +54,7 @@ __all__ = [
     "Status",
     "__version__",
     "certify",
+    "check",
     "evaluate",
     "from_gymnasium",
     "from_gymnax",

@@ -7,14 +7,18 @@ import json
 import math
 import sys
 from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import __version__
 from .bench.throughput import throughput
+from .check import check as check_assumptions
+from .core import CORE_FILE, CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Evaluation, evaluate
 from .planners import PLANNERS, Grow, PrimalDual, documented_settings, make_planner, options
@@ -129,6 +133,30 @@ def tune(
         table.add_row(name, best, paper)
     console.print(table)
     console.print(advice.sentence)
+
+
+@app.command()
+def check(
+    problem: Annotated[
+        str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
+    ],
+    core: Annotated[str | None, typer.Option(help="A core set: a file core.npz, or a run's folder.")] = None,
+    queries: Annotated[int, typer.Option(help="Simulator queries to spend.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+) -> None:
+    """What holds of the paper's assumptions, measured: a light, a number and advice a row."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        pairs = CoreSet.load(Path(core) / CORE_FILE if Path(core).is_dir() else core) if core else None
+        report = check_assumptions(locate(problem), pairs, queries=queries, seed=seed)
+    if as_json:
+        print(json.dumps(report.as_dict(), allow_nan=False))
+        return
+    table = Table("", "what", "value", "verdict", title=f"{problem}: {report.queries:,} queries")
+    for row in report.rows:
+        colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
+        table.add_row(f"[{colour}]{row.light}[/]", row.name, _number(row.value), escape(row.verdict))
+    console.print(table)
 
 
 @app.command()

@@ -22,7 +22,7 @@ class Status(Enum):
 _SENTENCES = {
     Status.FINISHED: "Finished: the planner has used its budget, or needs no more of it.",
     Status.INTERRUPTED: "Interrupted: the policy is the one reached so far. A run with a folder can be resumed.",
-    Status.DOUBTFUL: "Finished, but probably not with a good policy.",
+    Status.DOUBTFUL: "Finished, with doubts about the policy.",
     Status.DIVERGED: "Diverged: the policy is not the solution of anything and should not be used.",
     Status.NOT_REACHED: "The budget was used before the accuracy asked for was reached; this is the best found.",
 }

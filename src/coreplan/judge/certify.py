@@ -65,8 +65,8 @@ class Certificate:
                 "violation was met."
             )
         return (
-            f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. That the policy's "
-            f"value is at least {self.lower:.6f} holds all the same, with confidence {self.confidence:g}."
+            f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. That the "
+            f"policy's value is at least {self.lower:.6f} holds all the same, with confidence {self.confidence:g}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _assumptions(c: Condition) -> tuple[str, ...]:
         f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
     )
     if c.excess:
-        linear += f"; upper is raised by {c.excess:.3g}, the largest residual seen, and is conditional on there being none larger"
+        linear += f"; upper is raised by {c.excess:.3g}, the largest residual seen, conditional on there being none larger"
     return (
         "lower: rewards lie in the declared range, as every query was checked to do; nothing else",
         f"upper, the core is exact (each reachable feature vector is a convex combination of the core's): {hull}",
@@ -216,6 +216,6 @@ def _enough(queries: int, rho: int, gamma: float) -> None:
     least = least_queries(rho, gamma)
     if queries < least:
         raise InputError(
-            f"`certify(queries={queries})` is too few: {rho} independent core pairs and the discount {gamma:g} need at least "
-            f"{least:,}, and a useful gap takes perhaps {20 * least:,}."
+            f"`certify(queries={queries})` is too few: {rho} independent core pairs and the discount {gamma:g} need at "
+            f"least {least:,}, and a useful gap takes perhaps {20 * least:,}."
         )

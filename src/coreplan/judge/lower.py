@@ -1,9 +1,9 @@
 """The certificate's lower bound on a policy's value, by rollouts. It assumes nothing but the reward range.
 
-For ANY bounded V >= 0, with d_t = r_t + gamma V(x_{t+1}) - V(x_t), V^pi(x_0) = V(x_0) + E sum_t gamma^t d_t. A rollout goes on
-with probability q = gamma^c a step, and step t counts with weight w_t = (gamma/q)^t: unbiased, with d_t nearly without mean
-where V is near V^pi, so that short rollouts lose little. Because V^pi >= 0, a rollout may also be given up at any time at
-the cost of w_t V(x_t): that never overstates the value, and it bounds an outcome from below without long tails.
+For ANY bounded V >= 0, with d_t = r_t + gamma V(x_{t+1}) - V(x_t), V^pi(x_0) = V(x_0) + E sum_t gamma^t d_t. A rollout
+goes on with probability q = gamma^c a step, and step t counts with weight w_t = (gamma/q)^t: unbiased, with d_t nearly
+without mean where V is near V^pi, so that short rollouts lose little. Because V^pi >= 0, a rollout may also be given up
+at any time at the cost of w_t V(x_t): that never overstates the value, and it bounds outcomes from below.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _farthest(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatAr
 
     Where kink_j <= 0 the term is concave and linear programming is exact; where it is positive, its chord is above it.
     """
-    (m, rho), (low, high) = C.shape, (C.min(axis=0) - kappa, C.max(axis=0) - kappa)
+    m, low, high = len(C), C.min(axis=0) - kappa, C.max(axis=0) - kappa
     bent = kink < 0
     width = np.where(high > low, high - low, 1.0)
     steep = np.where(bent, 0.0, kink) * (np.abs(high) - np.abs(low)) / width

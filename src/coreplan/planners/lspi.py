@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, inv, lstsq, solve
+from numpy.typing import NDArray
 
 from ..problem import Phi, Sparse
+from ..problem.features import UNAVAILABLE
 from ..problem.model import FloatArray, IntArray
 from ..softmax import score
 
@@ -46,7 +47,7 @@ def with_constant(phi: Phi, dimension: int) -> Sparse:
 
 
 @njit(cache=True, nogil=True)
-def _gram(phi, w, G):
+def gram(phi, w, G):
     """G += sum_i w_i phi_i phi_i'."""
     index, weight = phi
     for n in range(index.shape[0]):
@@ -71,6 +72,23 @@ def _cross(phi, next_phi, w, old, new, C):
 
 
 @njit(cache=True, nogil=True)
+def _cross_uniform(phi, next_phi, w, C):
+    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))'."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        count = 0
+        for a in range(next_phi.weight.shape[1]):
+            count += next_phi.weight[n, a, 0] != UNAVAILABLE
+        for a in range(next_phi.weight.shape[1]):
+            if next_phi.weight[n, a, 0] == UNAVAILABLE:
+                continue
+            for i in range(index.shape[1]):
+                row, value = index[n, i], w[n] * weight[n, i] / count
+                for j in range(index.shape[1]):
+                    C[row, next_phi.index[n, a, j]] += value * next_phi.weight[n, a, j]
+
+
+@njit(cache=True, nogil=True)
 def _moment(phi, w, y, b):
     """b += sum_i w_i phi_i y_i."""
     for n in range(phi.index.shape[0]):
@@ -90,24 +108,6 @@ def greedy(phi, theta, choice):
         choice[n] = best
 
 
-@njit(cache=True, nogil=True)
-def quadratic(index, weight, S):
-    """phi' S phi of one sparse row."""
-    total = 0.0
-    for i in range(index.shape[0]):
-        part = 0.0
-        for j in range(index.shape[0]):
-            part += S[index[i], index[j]] * weight[j]
-        total += weight[i] * part
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _quadratics(phi, S, out):
-    for n in range(out.shape[0]):
-        out[n] = quadratic(phi.index[n], phi.weight[n], S)
-
-
 class Equations:
     """The normal equations of one set of samples, shared by every reward and horizon.
 
@@ -119,29 +119,16 @@ class Equations:
         self.samples, self.size = samples, dimension + 1
         self.w = samples.w / samples.w.sum()
         self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
-        _gram(samples.phi, self.w, self.G)
+        gram(samples.phi, self.w, self.G)
         diagonal = np.diag(self.G)[:dimension]
         self.g = float(diagonal.mean()) or 1.0
         self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
         self._choice = np.full(len(samples.w), -1)
         self._C = np.zeros((self.size, self.size))
 
-    def inverse(self, floor: float) -> FloatArray:
-        """(n G + floor g I)^-1: phi' S phi is how little the samples say about phi, about 1 / (times it was seen)."""
-        return inv(len(self.w) * self.G + floor * self.g * np.eye(self.size), check_finite=False)
-
-    def uncertainty(self) -> FloatArray:
-        """sqrt(phi' S phi) of every sample, scaled to at most 1: a reward for going where little is known."""
-        out = np.empty(len(self.w))
-        _quadratics(self.samples.phi, self.inverse(0.01), out)
-        out = np.sqrt(np.maximum(out, 0.0))
-        return out / out.max()
-
     def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
         """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
-        s = self.samples
-        b = np.zeros(self.size)
-        _moment(s.phi, self.w, rewards, b)
+        s, b = self.samples, self._moment(rewards)
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(s.next_phi, start, choice)
         for _ in range(MOST):
@@ -161,10 +148,52 @@ class Equations:
             s.phi, s.next_phi, self.w, self._choice, choice, self._C
         )  # only what changed since the last solve
         self._choice = choice
-        matrix = self.G - discount * self._C
+        return self._solve(self._C, b, discount)
+
+    def _solve(self, C: FloatArray, b: FloatArray, discount: float) -> FloatArray:
+        matrix = self.G - discount * C
         matrix[np.diag_indices(self.size)] += self.penalty
         try:
-            theta = solve(matrix, b, check_finite=False)
-        except LinAlgError:  # exactly singular: features that were never seen
-            theta = lstsq(matrix, b)[0]
-        return theta
+            return np.asarray(np.linalg.solve(matrix, b), dtype=np.float64)
+        except np.linalg.LinAlgError:  # exactly singular: features that were never seen
+            return np.asarray(np.linalg.lstsq(matrix, b, rcond=None)[0], dtype=np.float64)
+
+    def _moment(self, y: FloatArray) -> FloatArray:
+        """sum w phi y, `[d + 1]`."""
+        b = np.zeros(self.size)
+        _moment(self.samples.phi, self.w, y, b)
+        return b
+
+    def gain(self, theta: FloatArray, discount: float) -> float:
+        """By how much the greedy policy of `theta` beats the uniform one at the samples, by LSTD-Q on these samples.
+
+        The constant is in the features, so that its row of C_pi times a theta is the mean of V over the next states.
+        """
+        s, b = self.samples, self._moment(self.samples.rewards)
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(s.next_phi, theta, choice)
+        own = self._evaluate(choice, b, discount)
+        C = np.zeros((self.size, self.size))
+        _cross_uniform(s.phi, s.next_phi, self.w, C)
+        uniform = self._solve(C, b, discount)
+        return float(self._C[-1] @ own - C[-1] @ uniform)
+
+
+def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -> float:
+    """Policies are fitted on two halves of the samples: the share of its gain that each keeps on the other's half.
+
+    Near 1 where the samples suffice; a policy that fits its noise keeps little. Neighbouring samples belong to one chain,
+    so the halves are made of twenty blocks in turn.
+    """
+    n = len(samples.w)
+    half = np.arange(n) * 20 // n % 2
+    parts = [Equations(_rows(samples, half == k), dimension, ridge) for k in (0, 1)]
+    thetas = [e.iterate(e.samples.rewards, discount, np.zeros(e.size)) for e in parts]
+    own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
+    other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
+    return other / own if own > 0 else 0.0
+
+
+def _rows(s: Samples, which: NDArray[np.bool_]) -> Samples:
+    phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
+    return Samples(phi, s.rewards[which], next_phi, s.w[which])

@@ -1,0 +1,321 @@
+"""`check`: what holds of the paper's assumptions for a problem and a core set, as numbers with a plain verdict each.
+
+Measured by simulation, on pairs that the uniform policy and a fitted greedy policy reach: what they do not reach was not
+measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .core import CoreSet, Pool, rollout_pool
+from .core.coreset import pair_features
+from .core.measure import LARGEST, hull_distances, unit_vectors
+from .errors import InputError, require_count
+from .planners.lspi import Equations, Samples, with_constant
+from .policy import SoftmaxPolicy
+from .problem import Phi, Problem, Sparse, checked, coverage
+from .problem.guard import Guard
+from .problem.model import FloatArray
+from .seeds import as_generator
+
+GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
+_DENSE = 3000  # dimensions of a matrix whose singular values are computed
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing measured: its light is green (holds), amber (watch it), red (does not hold) or grey (not measured)."""
+
+    name: str
+    value: float
+    light: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured, row by row, and the simulator queries that it took."""
+
+    rows: tuple[Row, ...]
+    queries: int
+
+    def __getitem__(self, name: str) -> Row:
+        return next(row for row in self.rows if row.name == name)
+
+    @property
+    def worst(self) -> str:
+        """The worst light of all."""
+        return max((row.light for row in self.rows), key=[GREY, GREEN, AMBER, RED].index)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types; what was not measured is null."""
+        rows = [{**vars(r), "value": r.value if math.isfinite(r.value) else None} for r in self.rows]
+        return {"rows": rows, "worst": self.worst, "queries": self.queries}
+
+
+def check(
+    problem: Problem,
+    core: CoreSet | None = None,
+    *,
+    queries: int = 20_000,
+    seed: int | np.random.Generator = 0,
+) -> Report:
+    """Measure the assumptions of a problem with a core set (by default the one it brings).
+
+    Half of the queries fit values on the core pairs, a quarter gathers reachable pairs by rollouts, a quarter
+    measures the Bellman residual of the fitted values there, on noise that the fit has not seen.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    require_count("check", least=100, queries=queries)
+    rng = as_generator(seed)
+    if core is None and problem.core_pairs is not None:
+        core = CoreSet.of(problem)
+    if core is None:
+        pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
+        rows = (*_features(problem, pool), _no_core(problem, pool))
+        return Report(rows, pool.queries)
+    return _with_core(problem, core, queries, rng)
+
+
+def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Generator) -> Report:
+    phi, d = core.features(problem.features), problem.features.dimension
+    spectrum = _spectrum(phi, d)
+    n = queries // 2 // len(core)
+    if n < 2:
+        pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
+        few = f"{queries} queries are too few to fit values on {len(core)} core pairs; give at least {4 * len(core)}."
+        rows = (
+            *_features(problem, pool),
+            *spectrum,
+            *_hull(problem, phi, pool),
+            Row("Bellman residual", math.nan, GREY, few),
+        )
+        return Report(rows, pool.queries)
+    theta = _fitted(problem, core, phi, n, rng)
+    greedy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
+    pools = [rollout_pool(problem, p, max(queries // 8, 1), actions="all", seed=rng) for p in (None, greedy)]
+    pool = Pool(
+        np.concatenate([p.states for p in pools]),
+        np.concatenate([p.actions for p in pools]),
+        _joined(pools[0].features, pools[1].features),
+        np.concatenate([p.visits for p in pools]),
+    )
+    repeats = max(1, queries // 4 // 512)
+    residual, spent = _residual(problem, theta, pool, repeats, rng)
+    rows = (
+        *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), _reach(phi, pool, d),
+        _radius_of_theta(problem, phi, theta), residual,
+    )  # fmt: skip
+    return Report(rows, n * len(core) + sum(p.queries for p in pools) + spent)
+
+
+# The features themselves.
+
+
+def _features(problem: Problem, pool: Pool) -> tuple[Row, ...]:
+    f = problem.features
+    weight = pool.features.weight if isinstance(pool.features, Sparse) else pool.features
+    longest = float(np.sqrt((weight**2).sum(axis=1).max()))
+    loose = longest < f.radius / 10
+    R = Row(
+        "R", longest, AMBER if loose else GREEN,
+        f"longest feature met {longest:.4g}, declared {f.radius:.4g}."
+        + (" The declared radius is more than ten times too large, and every bound with it." if loose else ""),
+    )  # fmt: skip
+    outside = coverage(f, pool.states)
+    box = Row("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
+    if outside is not None:
+        share = outside.outside / outside.total
+        box = Row("coverage", share, RED if share > 0.1 else AMBER, str(outside))
+    elif getattr(f, "box", None) is None:
+        box = Row("coverage", math.nan, GREY, "the features declare no box.")
+    return R, box
+
+
+def _no_core(problem: Problem, pool: Pool) -> Row:
+    rank = _rank(pool.features, problem.features.dimension)
+    return Row(
+        "core set", 0.0, RED,
+        f"the problem brings none (features met have rank {rank} of d = {problem.features.dimension}). Plan with `grow`, "
+        "which needs none, or choose one: coreplan.core.select on a rollout_pool.",
+    )  # fmt: skip
+
+
+# The core set.
+
+
+def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
+    m = len(phi.weight if isinstance(phi, Sparse) else phi)
+    if unit_vectors(phi, d) is not None:
+        rank, condition = m, 1.0
+    elif min(m, d) > _DENSE:
+        why = f"m = {m}, d = {d}: too large for singular values."
+        return Row("rank", math.nan, GREY, why), Row("condition", math.nan, GREY, why)
+    else:
+        s = np.linalg.svd(_dense(phi, d), compute_uv=False)
+        rank = int((s > s[0] * max(m, d) * np.finfo(float).eps).sum())
+        condition = float(s[0] / s[rank - 1])
+    full = rank == d
+    text = f"rank {rank} of d = {d} from m = {m} core pairs."
+    light = GREEN if condition < 1e3 else AMBER if condition < 1e8 else RED
+    advice = (
+        ""
+        if condition < 1e3
+        else " Noise in the fitted values grows with it: scale the features, or choose other core pairs."
+    )
+    return (
+        Row(
+            "rank",
+            rank,
+            GREEN if full else AMBER,
+            text + ("" if full else " Some directions of theta are not determined by the core."),
+        ),
+        Row("condition", condition, light, f"condition number {condition:.3g} of the core features.{advice}"),
+    )
+
+
+def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
+    m = len(phi.weight if isinstance(phi, Sparse) else phi)
+    if m > LARGEST and unit_vectors(phi, problem.features.dimension) is None:
+        return (
+            Row(
+                "hull error",
+                math.nan,
+                GREY,
+                f"m = {m} core pairs are too many; choose some with coreplan.core.select.",
+            ),
+        )
+    distance = hull_distances(phi, pool.features, problem.features.dimension)
+    largest, mean = float(distance.max()), float(pool.weights @ distance)
+    R = problem.features.radius
+    light = GREEN if largest <= 1e-6 * R else AMBER if mean <= 0.05 * R else RED
+    advice = (
+        ""
+        if light == GREEN
+        else " Assumption 1 fails by so much: add core pairs there (coreplan.core.select), or use `grow`."
+    )
+    return (
+        Row("hull error", largest, light, f"largest distance of a reachable feature from the core's hull {largest:.3g}, "
+            f"{mean:.3g} on average over visits (R = {R:.3g}).{advice}"),
+    )  # fmt: skip
+
+
+def _reach(phi: Phi, pool: Pool, d: int) -> Row:
+    """Whether the core speaks of everything that is reached: the largest phi' (Phi~' Phi~ + 1e-6 I)^-1 phi."""
+    units = unit_vectors(phi, d)
+    if units is not None:
+        known = np.zeros(d, dtype=bool)
+        known[units] = True
+        rows = pool.features
+        if isinstance(rows, Sparse):
+            missed = float((np.abs(rows.weight) * ~known[rows.index]).sum(axis=1).max())
+        else:
+            missed = float(np.abs(rows[:, ~known]).sum(axis=1).max(initial=0.0))
+        value = missed
+    elif d > _DENSE:
+        return Row("reach", math.nan, GREY, f"d = {d} is too large for it to be measured.")
+    else:
+        C, F = _dense(phi, d), _dense(pool.features, d)
+        inside = np.linalg.lstsq(C.T, F.T, rcond=1e-10)[0]
+        value = float(np.linalg.norm(F.T - C.T @ inside, axis=0).max())
+    light = GREEN if value <= 1e-6 else RED
+    return Row(
+        "reach", value, light,
+        "every reachable feature is in the span of the core's." if light == GREEN else
+        f"reachable features leave the span of the core's by up to {value:.3g}: values there are made up. Add core pairs.",
+    )  # fmt: skip
+
+
+def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
+    """D: the norm of the smallest theta with the fitted values at the core pairs."""
+    q, d = _values(phi, theta), problem.features.dimension  # [m]
+    if unit_vectors(phi, d) is None:
+        if min(len(q), d) > _DENSE:
+            return Row("D", math.nan, GREY, f"m = {len(q)}, d = {d}: too large for least squares.")
+        norm = float(np.linalg.norm(np.linalg.lstsq(_dense(phi, d), q, rcond=1e-10)[0]))
+    else:
+        norm = float(np.linalg.norm(q))
+    return Row(
+        "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must hold it."
+    )
+
+
+# Fitted values, and how well they solve Bellman's equation where the fit has not looked.
+
+
+def _fitted(problem: Problem, core: CoreSet, phi: Phi, n: int, rng: np.random.Generator) -> FloatArray:
+    """theta `[d + 1]` of policy iteration through the core on n samples a pair; the last entry is a constant."""
+    d = problem.features.dimension
+    rows = np.repeat(np.arange(len(core)), n)
+    rewards, y = Guard(problem, like=core.states).step(rng, core.states[rows], core.actions[rows])
+    pairs = with_constant(phi, d)
+    samples = Samples(
+        Sparse(pairs.index[rows], pairs.weight[rows]), rewards,
+        with_constant(checked(problem.features, y), d), np.ones(len(rows)),
+    )  # fmt: skip
+    return Equations(samples, d, ridge=1e-6).iterate(rewards, problem.discount, np.zeros(d + 1))
+
+
+def _residual(
+    problem: Problem, theta: FloatArray, pool: Pool, repeats: int, rng: np.random.Generator
+) -> tuple[Row, int]:
+    """r + gamma E max_a Q - Q at reachable pairs, drawn by visits: the root of the mean square, without its noise.
+
+    Two independent halves of the samples of a pair give two estimates of its residual whose product has the square
+    of the residual as its mean: noise adds nothing on average.
+    """
+    which = rng.choice(len(pool), size=256, p=pool.weights)
+    states, actions = pool.states[which], pool.actions[which]
+    Q = _values(pair_features(problem.features, states, actions), theta)
+    guard, halves = Guard(problem, like=pool.states), []
+    V_top = 1.0 / (1.0 - problem.discount)
+    for _ in range(2):
+        r, y = guard.step(rng, np.repeat(states, repeats, axis=0), np.repeat(actions, repeats))
+        V = np.clip(_best(problem, y, theta), 0.0, V_top)
+        halves.append((r + problem.discount * V).reshape(-1, repeats).mean(axis=1) - Q)
+    square = float((halves[0] * halves[1]).mean())
+    value = math.sqrt(max(square, 0.0))
+    light = GREEN if value <= 0.01 else AMBER if value <= 0.05 else RED
+    advice = "" if light == GREEN else " The features cannot express the values they lead to: enrich them."
+    return Row(
+        "Bellman residual", value, light,
+        f"{value:.3g} (root mean square over visits, a stand-in for the inherent Bellman error); a policy greedy on these "
+        f"values may lose up to about {2 * value:.2g} of a normalised value.{advice}",
+    ), 512 * repeats  # fmt: skip
+
+
+def _values(phi: Phi, theta: FloatArray) -> FloatArray:
+    if isinstance(phi, Sparse):
+        return np.einsum("...k,...k->...", phi.weight, theta[phi.index]) + theta[-1]
+    return phi @ theta[:-1] + theta[-1]
+
+
+def _best(problem: Problem, states: Any, theta: FloatArray) -> FloatArray:
+    """max_a Q(x, a) over the available actions, `[n]`."""
+    policy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
+    actions = policy.act(states, 0)
+    return _values(pair_features(problem.features, states, actions), theta)
+
+
+def _rank(phi: Phi, d: int) -> str:
+    return str(int(np.linalg.matrix_rank(_dense(phi, d)))) if d <= _DENSE else "unknown"
+
+
+def _dense(phi: Phi, d: int) -> FloatArray:
+    if not isinstance(phi, Sparse):
+        return phi
+    out = np.zeros((len(phi.weight), d))
+    np.add.at(out, (np.arange(len(out))[:, None], phi.index), phi.weight)
+    return out
+
+
+def _joined(a: Phi, b: Phi) -> Phi:
+    if isinstance(a, Sparse) and isinstance(b, Sparse):
+        return Sparse(np.concatenate([a.index, b.index]), np.concatenate([a.weight, b.weight]))
+    return np.concatenate([a, b])
