@@ -64,7 +64,7 @@ def make_rule(
         share, weight = allocate(fit) if p is None else p, np.abs(fit.kappa)
         S = max(math.sqrt(((weight * fit.sigma) ** 2 / share).sum()), 1e-12)
         tau = np.where((weight >= heavy) | (not free), need, 0.0) if heavy < 1 else np.zeros(len(share))
-        floor = fit.start + fit.kappa @ fit.delta - 6 * S / math.sqrt(n)
+        floor = fit.start + float(fit.kappa @ fit.delta) - 6 * S / math.sqrt(n)
         start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
         top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
         bet = min(math.sqrt(2 * L / n) / S, 0.9 / top)
