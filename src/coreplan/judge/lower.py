@@ -49,16 +49,16 @@ def lower_bound(
     q = gamma**_C
     # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
     pilot = lengths(int(_PILOT * budget), q, rng)
-    tried, lows, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
+    tried, lows, spent, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
     give_up = float(lows.min() - tried.std())
-    budget -= int(pilot.sum())
+    budget -= spent
     steps = lengths(budget, q, rng)
-    z, _, visited = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+    z, _, more, visited = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
     lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
     spread = max((1 - gamma) * float(tried.std()), 1e-9)
     bound = lower_mean((1 - gamma) * z, lowest, alpha, spread, max(int(budget * (1 - q)), 1))
-    rollouts, queries = len(pilot) + len(z), int(pilot.sum() + steps.sum())
-    return Lower(max(bound, 0.0), float((1 - gamma) * z.mean()), rollouts, queries, visited)
+    mean = float((1 - gamma) * z.mean())
+    return Lower(max(bound, 0.0), mean, len(pilot) + len(z), spent + more, visited)
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
@@ -75,18 +75,19 @@ def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
 def _rollouts(
     problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, and some of the states met."""
+) -> tuple[FloatArray, FloatArray, int, States]:  # fmt: skip
+    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, queries, some states met."""
     gamma = problem.discount
     q = gamma**_C
     longest = math.ceil(_LONGEST / (1 - q))
     states = guard.initial(rng, len(steps))
     V = fitted.values(problem, states)
     z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
-    visited = [states[:_KEEP]]
+    visited, queries = [states[:_KEEP]], 0
     for t in range(1, int(steps.max()) + 1):
         rewards, states = guard.step(rng, states, policy.act(states, rng))
         V_next = fitted.values(problem, states)
+        queries += len(live)
         z[live] += w * (rewards + gamma * V_next - V)
         w *= gamma / q
         left = z[live] - w * V_next  # after giving up
@@ -99,4 +100,4 @@ def _rollouts(
             visited.append(states[:_KEEP])
         if not len(live):
             break
-    return z, lows, np.concatenate(visited)
+    return z, lows, queries, np.concatenate(visited)

@@ -145,6 +145,8 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
         if new - bound < 1e-12:
             break
         bound = new
+        if bound >= 1.0:  # there may be no fixed point; no value exceeds 1
+            return Upper(1.0, mean, 1.0 - mean, second_order, 0.0)
     rms_pair = np.sqrt(np.bincount(s.pair, (np.abs(x) + R) ** 2, rho) / n) / p  # [rho]
     price = chance * rule.slow + g * rule.bet * rms_pair**2 / rule.slow  # [rho]
     slopes[K, np.arange(len(K))] += tau[K]
