@@ -29,6 +29,7 @@ from .value import Evaluation, evaluate
 
 _FIRST, _SECOND, _ROLLOUTS, _CHECK = 0.22, 0.36, 0.36, 0.06  # shares of the queries
 _HEAVY = (0.0, 0.05, 2.0)  # which pairs a rule treats to second order: all, those with weight, none
+_LARGEST = 5000  # core pairs or features
 _FEW = 100  # pairs; with more, second order has never paid, and it is slow
 
 
@@ -204,7 +205,13 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, con
         raise InputError(
             f"`certify(theta=...)` must be {d} finite numbers, or left out to be fitted; got shape {np.shape(theta)}."
         )
-    return CoreSet.of(problem) if core is None else core
+    core = CoreSet.of(problem) if core is None else core
+    if max(len(core), d) > _LARGEST:
+        raise InputError(
+            f"`certify` solves dense systems of the core's size, and at most {_LARGEST:,} fit; '{problem.name}' has "
+            f"{len(core):,} core pairs and {d:,} features. evaluate(problem, policy) bounds the value by rollouts."
+        )
+    return core
 
 
 def least_queries(rho: int, gamma: float) -> int:

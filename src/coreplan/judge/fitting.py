@@ -113,17 +113,20 @@ class Means:
 
     def directions(self, F: FloatArray) -> FloatArray:
         """B = Phi_J^+ (I - gamma F Phi_J^+)^-1, `[d, rho]`."""
+        return self._solve(F, np.eye(len(self.count)))
+
+    def _solve(self, F: FloatArray, right: FloatArray) -> FloatArray:
         inverse = self.basis.inverse
         system = np.eye(len(self.count)) - self.gamma * F @ inverse
         try:
-            return inverse @ np.linalg.inv(system)
+            return inverse @ np.linalg.solve(system, right)
         except np.linalg.LinAlgError:
-            return inverse @ np.linalg.pinv(system)
+            return inverse @ np.linalg.lstsq(system, right, rcond=None)[0]
 
     def evaluate(self, theta: FloatArray, scale: float, bonus: Any = 0.0) -> FloatArray:
         """The fitted action values of softmax(scale phi . theta), with `bonus [rho]` added to rewards (LSTD-Q)."""
         F, _ = self.policy(theta, scale)
-        return self.directions(F) @ (self.r + bonus)
+        return self._solve(F, self.r + bonus)
 
     def optimise(self, bonus: FloatArray | None = None, theta: FloatArray | None = None) -> FloatArray:
         """Policy iteration in the plug-in model, from `theta`; of its iterates the one with the least bound there."""

@@ -120,9 +120,8 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
     def by_pair(values: FloatArray) -> FloatArray:  # unbiased means, [rho]
         return np.bincount(s.pair, values, rho) / (n * p)
 
-    slopes = np.zeros((rho, len(K)))  # ideally -tau_k at (k, k), else 0
-    np.add.at(slopes, s.pair, moved)
-    slopes /= (n * p)[:, None]
+    member = sparse.csr_matrix((1 / (n * p)[s.pair], (s.pair, np.arange(n))), shape=(rho, n))
+    slopes = member @ moved  # [rho, k], ideally -tau_k at (k, k), else 0
     first = (1 - gamma) * U0.mean(axis=0) + fit.kappa @ slopes  # [k], ideally 0
     spill = gamma * by_pair(D)
     second_order = float(np.abs(first).sum() + (1 - gamma) * D0.mean() + np.maximum(fit.kappa, 0) @ spill)
