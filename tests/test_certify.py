@@ -163,6 +163,30 @@ def test_upper_bound_covers_at_low_confidence(spec, heavy):
     assert (found < optimum).sum() <= 25
 
 
+@pytest.mark.parametrize("heavy", [0.0, 0.05, 2.0])
+@pytest.mark.parametrize("spec", EXACT)
+def test_no_outcome_can_ruin_the_bets(spec, heavy):
+    """1 + eta(kappa) (x - Y) > 0 for the worst of all pairs of the table, all signs drawn and corners kappa."""
+    problem = coreplan.make(spec)
+    core = CoreSet.of(problem)
+    basis, rng, gamma = Basis.of(problem, core), np.random.default_rng(0), problem.discount
+    rho = len(basis.actions)
+    samples = basis.draw(problem, Guard(problem, like=core.states), np.arange(60 * rho) % rho, rng)
+    means = Means(basis, samples, gamma)
+    rule = make_rule(means, means.fit(means.optimise()), 3000, 60, gamma, 0.05, heavy)
+    phi, kappa = problem.features(problem.tabular().states), rule.fit.kappa
+    corners = np.concatenate([basis.C, kappa[None], (basis.C + kappa) / 2])
+    for s in (*rng.choice([-1.0, 1.0], size=(20, rho)), np.ones(rho), -np.ones(rho)):
+        theta = rule.fit.theta + rule.fit.B @ (rule.tau * s)
+        V = fitting.greedy_values(phi, theta)
+        for k in corners:
+            eta = rule.bet / (1 + rule.slow @ np.abs(k - kappa))
+            for reward in (0.0, 1.0):
+                x = reward + gamma * V[:, None] - basis.Phi @ theta  # [X, rho]
+                Y = (1 - gamma) * V.max() + (k / rule.p * x).max()
+                assert eta * (Y - rule.floor) < 1
+
+
 FAULTS = {  # fault: whether theta is fitted or 0
     (
         "_farthest(basis.C, fit.kappa, by_pair(x), kink)",

@@ -60,10 +60,13 @@ def make_rule(
     """
     basis, L = model.basis, math.log(1 / alpha)
     need, bonus = np.zeros(len(fit.kappa)), np.zeros(len(fit.kappa))
-    for _ in range(4):  # all depend on each other
-        share, weight = allocate(fit) if p is None else p, np.abs(fit.kappa)
+    for _ in range(4):  # all depend on each other; what is returned belongs to the fit that is returned
+        steps = (np.abs(fit.kappa) >= heavy) | (heavy < 1 and not free)  # which pairs get a tau
+        if free and need.any() and not steps.all():
+            bonus = np.where(steps, 0.0, need)
+            fit = model.fit(model.optimise(bonus, fit.theta))
+        share, weight, tau = allocate(fit) if p is None else p, np.abs(fit.kappa), np.where(steps, need, 0.0)
         S = max(math.sqrt(((weight * fit.sigma) ** 2 / share).sum()), 1e-12)
-        tau = np.where((weight >= heavy) | (not free), need, 0.0) if heavy < 1 else np.zeros(len(share))
         floor = fit.start + float(fit.kappa @ fit.delta) - 6 * S / math.sqrt(n)
         start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
         top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
@@ -72,12 +75,8 @@ def make_rule(
         chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
         price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
-        need = np.minimum(
-            need + np.abs(fit.delta + bonus), 1.0
-        )  # more is hopeless, and bonuses feed on themselves
-        if free:
-            bonus = np.where(tau > 0, 0.0, need)
-            fit = model.fit(model.optimise(bonus, fit.theta))
+        # More than 1 is hopeless, and bonuses would feed on themselves.
+        need = np.minimum(need + np.abs(fit.delta + bonus), 1.0)
     return Rule(fit, share, tau, n, L, bet, slow, floor)
 
 
