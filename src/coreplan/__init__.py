@@ -4,7 +4,7 @@ from ._version import __version__
 from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
-from .judge import Evaluation, evaluate
+from .judge import Certificate, Evaluation, certify, evaluate
 from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
@@ -27,6 +27,7 @@ from .run import Plan, plan
 from .status import Status
 
 __all__ = [
+    "Certificate",
     "CompiledFeatures",
     "CompiledModel",
     "CoreMirror",
@@ -56,6 +57,7 @@ __all__ = [
     "Sparse",
     "Status",
     "__version__",
+    "certify",
     "check",
     "evaluate",
     "from_gymnasium",

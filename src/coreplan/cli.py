@@ -20,14 +20,16 @@ from .bench.throughput import throughput
 from .check import check as check_assumptions
 from .core import CORE_FILE, CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
-from .judge import Evaluation, evaluate
+from .judge import Certificate, Evaluation, evaluate
+from .judge import certify as run_certify
 from .planners import PLANNERS, PlugIn, default_planner, documented_settings, make_planner, options
-from .policy import POLICY_FILE
+from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem
 from .problem.locate import locate
 from .problem.zoo import parse_value
 from .run import Plan
 from .run import plan as run_plan
+from .seeds import check_seed
 from .status import Status
 from .theory.advice import advise
 from .theory.verify import verify as verify_claims
@@ -95,6 +97,9 @@ def plan(
     rollouts: Annotated[
         int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
     ] = None,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Certify the policy afterwards, with 50,000 queries more.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
 ) -> None:
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
@@ -116,11 +121,17 @@ def plan(
             progress=False if as_json else None,
         )  # fmt: skip
         judged = _judge(where, result, seed, rollouts)
+        asked = certify and result.status is not Status.INTERRUPTED
+        certificate = run_certify(where, result.core, result.policy, seed=seed) if asked else None
     record = _record(where, planner, seed, out, result, judged)
+    if certificate:
+        record["certificate"] = certificate.as_dict()
     if as_json:
         print(json.dumps(record, allow_nan=False))
     else:
         _show(where, record, result)
+        if certificate:
+            _show_certificate(certificate)
     if result.status is Status.INTERRUPTED:
         raise typer.Exit(130)
 
@@ -170,6 +181,39 @@ def check(
         colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
         table.add_row(f"[{colour}]{row.light}[/]", row.name, _number(row.value), escape(row.verdict))
     console.print(table)
+
+
+@app.command()
+def certify(
+    run: Annotated[str, typer.Argument(help="The folder of a run (plan --out), or a policy's file.")],
+    problem: Annotated[
+        str | None, typer.Option(help="The problem, where it is not built in: path/to/file.py:name.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="Simulator queries to spend.")] = 50_000,
+    confidence: Annotated[float, typer.Option(help="That both bounds hold.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+) -> None:
+    """How far a run's policy can be from the optimum: an interval from fresh queries, and what it assumes."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        where = locate(problem) if problem else None
+        policy = load_policy(run, where)
+        if where is None and policy.features is None:
+            raise InputError(
+                f"{run} does not name a built-in problem. Give `--problem path/to/file.py:name`, the one it was planned for."
+            )
+        where = where or locate(policy.problem_name)
+        chosen = Path(run) / CORE_FILE
+        core = CoreSet.load(chosen) if chosen.exists() else None
+        certificate = run_certify(
+            where, core, policy, queries=queries, confidence=confidence, seed=check_seed(seed)
+        )
+    if as_json:
+        print(json.dumps({"problem": where.name} | certificate.as_dict(), allow_nan=False))
+    else:
+        _show_certificate(certificate)
+    if not certificate.holds:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -280,6 +324,22 @@ def _show(problem: Problem, record: dict[str, Any], result: Plan) -> None:
     )
     console.print(table)
     console.print(f"{result.status.sentence} {result.reason}".strip(), markup=False)
+
+
+def _show_certificate(c: Certificate) -> None:
+    table = Table(title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False)
+    table.add_row("lower <= value", _number(c.lower))
+    table.add_row(
+        "optimum <= upper", _number(c.upper) if c.holds else f"{_number(c.upper)} [red]not proved[/]"
+    )
+    table.add_row("gap at most", _number(c.gap) if c.holds else "[red]not known[/]")
+    if c.exact is not None:
+        table.add_row("exact value, optimum", f"{_number(c.exact.value)}, {_number(c.exact.optimum)}")
+        table.add_row("exact gap", _number(c.exact.gap))
+    for text in c.assumes:
+        table.add_row("assumes", escape(text))
+    console.print(table)
+    console.print(c.sentence, markup=False)
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,212 @@
+"""The certificate's upper bound on the optimum; docs/certificate.md derives it.
+
+In a linear MDP with an exact core set there is ONE weight vector kappa* over the basis pairs such that for EVERY theta
+v* <= (1 - gamma) nu0 . V_theta + <kappa*, delta(theta)>. So for any rule theta(kappa) fixed on the first half, a confidence
+bound for the single, unknown point (kappa*, theta(kappa*)) suffices, and the largest such bound over all kappa covers it:
+no union over core pairs. The rule theta(kappa) = theta + B (tau sign(kappa - kappa^)) makes the bound fall away from
+the fitted kappa^, so that the largest is near kappa^ and the noise of pairs averages instead of adding up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+from scipy.optimize import linprog
+
+from ..problem import Phi
+from ..problem.model import FloatArray
+from ..softmax import score
+from .betting import curvature
+from .fitting import Basis, Fit, Means, Samples, length, n_actions, project
+
+_FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
+
+
+@dataclass(frozen=True)
+class Rule:
+    """All that is fixed before the second half is seen."""
+
+    fit: Fit
+    p: FloatArray  # [rho], with which probability a sample of the second half is drawn from each basis pair
+    tau: FloatArray  # [rho]
+    n: int
+    log_target: float  # log(1 / alpha)
+    bet: float  # eta at kappa^
+    slow: FloatArray  # [rho]: eta(kappa) = bet / (1 + sum_j slow_j |kappa_j - kappa^_j|)
+    floor: float  # the least bound that can be returned
+
+
+def allocate(fit: Fit) -> FloatArray:
+    """p `[rho]`: mostly by weight times spread, which is best for the mean; some for pairs that might matter."""
+    weight = np.abs(fit.kappa)
+    rho = len(weight)
+    shares = [(0.45, weight * fit.sigma), (0.3, np.sqrt(weight)), (0.1, fit.sigma), (0.15, np.ones(rho))]
+    return sum(c * (x / x.sum() if x.sum() > 0 else np.full(rho, 1 / rho)) for c, x in shares)  # type: ignore[return-value]
+
+
+def make_rule(
+    model: Means, fit: Fit, n: int, n_first: float, gamma: float, alpha: float, heavy: float, free: bool = True,
+    p: FloatArray | None = None,
+) -> Rule:  # fmt: skip
+    """Bets, steps and bonuses from the first half, which has `n_first` samples a pair.
+
+    `free` says whether theta may be fitted again with bonuses; `p` fixes the allocation.
+    A pair's residual is uncertain by some `need_j`. Pairs with kappa^_j >= `heavy` get it as tau_j, which costs little where
+    tau is small (second order); the others as a bonus on their reward before theta is fitted, which costs kappa^_j need_j.
+    """
+    basis, L = model.basis, math.log(1 / alpha)
+    need, bonus = np.zeros(len(fit.kappa)), np.zeros(len(fit.kappa))
+    for _ in range(4):  # all depend on each other; what is returned belongs to the fit that is returned
+        steps = (np.abs(fit.kappa) >= heavy) | (heavy < 1 and not free)  # which pairs get a tau
+        if free and need.any() and not steps.all():
+            bonus = np.where(steps, 0.0, need)
+            fit = model.fit(model.optimise(bonus, fit.theta))
+        share, weight, tau = allocate(fit) if p is None else p, np.abs(fit.kappa), np.where(steps, need, 0.0)
+        S = max(math.sqrt(((weight * fit.sigma) ** 2 / share).sum()), 1e-12)
+        floor = fit.start + float(fit.kappa @ fit.delta) - 6 * S / math.sqrt(n)
+        start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
+        top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
+        bet = min(math.sqrt(2 * L / n) / S, 0.9 / top)
+        slow = np.maximum(fit.sigma / np.sqrt(share) / S, 1.1 * bet * range_ / share)
+        chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
+        price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
+        need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
+        # More than 1 is hopeless, and bonuses would feed on themselves.
+        need = np.minimum(need + np.abs(fit.delta + bonus), 1.0)
+    return Rule(fit, share, tau, n, L, bet, slow, floor)
+
+
+def _ranges(basis: Basis, theta: FloatArray, B: FloatArray, gamma: float) -> tuple[float, FloatArray]:
+    """The most that V(x0) and, `[rho]`, r + gamma V(y) - phi_j . theta can be for any signs, features lying in the hull."""
+    start = (basis.core @ theta + np.abs(basis.core @ B).sum(axis=1)).max()
+    value, move = gamma * basis.core @ theta, gamma * basis.core @ B  # [m], [m, rho]
+    range_ = np.empty(len(basis.Phi))
+    for j, (q, own) in enumerate(zip(basis.Phi @ theta, basis.Phi @ B, strict=True)):
+        reach = np.abs(move - own).sum(axis=1)  # [m]
+        range_[j] = 1 + (value - q + reach).max()
+        if basis.signed:  # negative weights turn the other end up
+            range_[j] = max(range_[j], (q - value + reach).max())
+    return float(start), np.maximum(range_, 1e-9)
+
+
+@dataclass(frozen=True)
+class Upper:
+    """The bound and where it comes from."""
+
+    bound: float
+    mean: float  # (1 - gamma) nu0 . V + <kappa^, delta>, the estimate
+    chance: float  # what confidence costs at kappa^
+    second_order: float  # what not knowing kappa* costs near kappa^
+    excess: float  # and farther from it
+
+
+def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
+    """v* is below `bound` with probability 1 - alpha, for a linear MDP and an exact core set."""
+    fit, p, tau, n = rule.fit, rule.p, rule.tau, rule.n
+    rho = len(p)
+    K = np.flatnonzero(tau > 0)
+    B = (fit.B * tau)[:, K]  # [d, k]
+    V0, D0, U0 = explore(s.initial_phi, fit.theta, B)
+    V, D, U = explore(s.phi, fit.theta, B)
+    x = s.rewards + gamma * V - (basis.Phi @ fit.theta)[s.pair]  # [n]
+    moved = gamma * U - (basis.Phi @ B)[s.pair]  # [n, k]: how x moves with each sign
+    R, R0 = np.abs(moved).sum(axis=1) + gamma * D, np.abs(U0).sum(axis=1) + D0  # [n]: how far it can move
+
+    def by_pair(values: FloatArray) -> FloatArray:  # unbiased means, [rho]
+        return np.bincount(s.pair, values, rho) / (n * p)
+
+    member = sparse.csr_matrix((1 / (n * p)[s.pair], (s.pair, np.arange(n))), shape=(rho, n))
+    slopes = member @ moved  # [rho, k], ideally -tau_k at (k, k), else 0
+    first = (1 - gamma) * U0.mean(axis=0) + fit.kappa @ slopes  # [k], ideally 0
+    spill = gamma * by_pair(D)
+    second_order = float(np.abs(first).sum() + (1 - gamma) * D0.mean() + np.maximum(fit.kappa, 0) @ spill)
+
+    # Y_i at kappa^, and how much its root mean square and its largest value may grow with the signs.
+    scale = (fit.kappa / p)[s.pair]
+    Y = (1 - gamma) * V0 + scale * x
+    extra = (1 - gamma) * R0 + np.abs(scale) * R
+    mean, rms_extra = float(Y.mean()), math.sqrt((extra**2).mean())
+    largest = float(max((Y + extra).max(), (1 - gamma) * (V0 + R0).max()))
+    share = np.zeros(rho)
+    np.maximum.at(share, s.pair, np.maximum(np.abs(x) if basis.signed else x, 0.0) + R)
+    far = float((rule.bet * share / (p * rule.slow)).max())
+    chance = rule.log_target / (rule.bet * n)
+    bound = max(mean + second_order + chance, rule.floor)
+    for _ in range(200):  # increases to the least fixed point
+        rms = math.sqrt(((bound - Y) ** 2).mean()) + rms_extra
+        g = curvature(min(max(rule.bet * (largest - bound), far), 0.999))
+        new = max(mean + second_order + chance + g * rule.bet * rms**2, bound)
+        if new - bound < 1e-12:
+            break
+        bound = new
+        if bound >= 1.0:  # there may be no fixed point; no value exceeds 1
+            return Upper(1.0, mean, 1.0 - mean, second_order, 0.0)
+    rms_pair = np.sqrt(np.bincount(s.pair, (np.abs(x) + R) ** 2, rho) / n) / p  # [rho]
+    price = chance * rule.slow + g * rule.bet * rms_pair**2 / rule.slow  # [rho]
+    slopes[K, np.arange(len(K))] += tau[K]
+    kink = np.abs(slopes).sum(axis=1) + spill + price - tau  # [rho]
+    excess = _farthest(basis.C, fit.kappa, by_pair(x), kink)
+    return Upper(max(bound + excess, rule.floor), mean, bound - mean - second_order, second_order, excess)
+
+
+def _farthest(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray) -> float:
+    """A bound on the largest <h, delta> + <|h|, kink> over h = C' mu - kappa with mu in the simplex.
+
+    Where kink_j <= 0 the term is concave and linear programming is exact; where it is positive, its chord is above it.
+    """
+    m, low, high = len(C), C.min(axis=0) - kappa, C.max(axis=0) - kappa
+    bent = kink < 0
+    width = np.where(high > low, high - low, 1.0)
+    steep = np.where(bent, 0.0, kink) * (np.abs(high) - np.abs(low)) / width
+    constant = (np.where(bent, 0.0, kink) * np.abs(low) - steep * low).sum() - kappa @ (delta + steep)
+    # Variables mu [m] and a_j >= |h_j| for the bent ones: a_j >= (C' mu - kappa)_j and >= -(...)_j.
+    J = np.flatnonzero(bent)
+    side, unit = sparse.csr_matrix(C.T[J]), sparse.identity(len(J))
+    answer = linprog(
+        np.concatenate([-C @ (delta + steep), -kink[J]]),
+        A_ub=sparse.bmat([[side, -unit], [-side, -unit]]) if len(J) else None,
+        b_ub=np.concatenate([kappa[J], -kappa[J]]) if len(J) else None,
+        A_eq=sparse.csr_matrix(np.append(np.ones(m), np.zeros(len(J)))[None]), b_eq=[1.0], method="highs",
+    )  # fmt: skip
+    if answer.status != 0:  # what the LP leaves open: every kink at its worst
+        return float((C @ delta).max() - kappa @ delta + (np.abs(C - kappa) @ np.maximum(kink, 0)).max())
+    # A feasible point of the dual would be the proof; the slack covers the solver's tolerance.
+    return float(constant - answer.fun + 1e-7 * np.abs(delta).max(initial=0.0))
+
+
+def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """V `[n]`, D `[n]` and U `[n, k]` with V + U . s <= V_{theta + B s} <= V + U . s + D for all signs s.
+
+    U = phi(x, greedy) B, and D allows for the greedy action changing with s.
+    """
+    n = length(phi)
+    V, D, U = np.empty(n), np.zeros(n), np.empty((n, B.shape[1]))
+    _explore(phi, theta, np.ascontiguousarray(B), V, D, U)
+    return V, D, U
+
+
+@njit(cache=True, nogil=True)
+def _explore(phi, theta, B, V, D, U):
+    A = n_actions(phi)
+    q = np.empty(A)
+    other = np.empty(B.shape[1])
+    for n in range(V.shape[0]):
+        best = 0
+        for a in range(A):
+            q[a] = score(phi, n, a, theta)
+            if q[a] > q[best]:
+                best = a
+        V[n] = q[best]
+        project(phi, n, best, B, U[n])
+        for a in range(A):
+            if a == best or q[a] == -np.inf:
+                continue
+            project(phi, n, a, B, other)
+            total = q[a] - q[best]
+            for k in range(other.shape[0]):
+                total += abs(other[k] - U[n, k])
+            D[n] = max(D[n], total)
