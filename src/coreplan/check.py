@@ -72,6 +72,8 @@ def check(
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    if core is not None and not isinstance(core, CoreSet):
+        raise InputError(f"`check(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
     require_count("check", least=100, queries=queries)
     rng = as_generator(seed)
     if core is None and problem.core_pairs is not None:
@@ -87,9 +89,11 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
     phi, d = core.features(problem.features), problem.features.dimension
     spectrum = _spectrum(phi, d)
     n = queries // 2 // len(core)
-    if n < 2:
+    if n < 2 or d > _DENSE:
         pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
         few = f"{queries} queries are too few to fit values on {len(core)} core pairs; give at least {4 * len(core)}."
+        if d > _DENSE:
+            few = f"d = {d} is too large for values to be fitted here; `plan` can."
         rows = (
             *_features(problem, pool),
             *spectrum,
@@ -132,7 +136,7 @@ def _features(problem: Problem, pool: Pool) -> tuple[Row, ...]:
     if outside is not None:
         share = outside.outside / outside.total
         box = Row("coverage", share, RED if share > 0.1 else AMBER, str(outside))
-    elif getattr(f, "box", None) is None:
+    elif getattr(getattr(f, "base", f), "box", None) is None:
         box = Row("coverage", math.nan, GREY, "the features declare no box.")
     return R, box
 
@@ -159,7 +163,7 @@ def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
     else:
         s = np.linalg.svd(_dense(phi, d), compute_uv=False)
         rank = int((s > s[0] * max(m, d) * np.finfo(float).eps).sum())
-        condition = float(s[0] / s[rank - 1])
+        condition = float(s[0] / s[rank - 1]) if rank else math.inf
     full = rank == d
     text = f"rank {rank} of d = {d} from m = {m} core pairs."
     light = GREEN if condition < 1e3 else AMBER if condition < 1e8 else RED
@@ -206,7 +210,7 @@ def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
 
 
 def _reach(phi: Phi, pool: Pool, d: int) -> Row:
-    """Whether the core speaks of everything that is reached: the largest phi' (Phi~' Phi~ + 1e-6 I)^-1 phi."""
+    """Whether the core speaks of everything that is reached: the largest part of a feature outside the core's span."""
     units = unit_vectors(phi, d)
     if units is not None:
         known = np.zeros(d, dtype=bool)
@@ -270,6 +274,9 @@ def _residual(
     two estimates whose product has the square of the residual as its mean, so that simulation noise adds nothing on
     average; both are projected off the features' span first, and the degrees of freedom that this costs are given back.
     """
+    if problem.features.dimension > _DENSE:
+        why = f"d = {problem.features.dimension} is too large for it to be measured."
+        return Row("Bellman residual", math.nan, GREY, why), 0
     which = rng.choice(len(pool), size=n, p=pool.weights)
     states, actions = pool.states[which], pool.actions[which]
     phi = pair_features(problem.features, states, actions)

@@ -22,7 +22,7 @@ from .core import CORE_FILE, CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Certificate, Evaluation, evaluate
 from .judge import certify as run_certify
-from .planners import PLANNERS, PlugIn, default_planner, documented_settings, make_planner, options
+from .planners import PLANNERS, Grow, PlugIn, default_planner, documented_settings, make_planner, options
 from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem
 from .problem.locate import locate
@@ -114,7 +114,9 @@ def plan(
         chosen = make_planner(planner, settings)
         if budget is None and epsilon is None and getattr(chosen, "epsilon", None) is None:
             budget, epsilon = (
-                (None, "1%") if isinstance(chosen, PlugIn) and not chosen.samples else (1_000_000, None)
+                (None, "1%")
+                if isinstance(chosen, PlugIn) and not chosen.samples
+                else (100_000 if isinstance(chosen, Grow) else 1_000_000, None)
             )
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,

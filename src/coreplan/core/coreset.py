@@ -68,8 +68,9 @@ class CoreSet:
     def distinct(cls, states: States, actions: IntArray) -> CoreSet:
         """The distinct ones of these pairs, in the order of their first appearance."""
         flat = np.ascontiguousarray(states).reshape(len(actions), -1)
-        keys = np.concatenate([flat + 0.0 if flat.dtype.kind == "f" else flat, actions[:, None]], axis=1)
-        _, first = np.unique(keys, axis=0, return_index=True)
+        flat = flat + 0.0 if flat.dtype.kind == "f" else flat  # -0.0 is 0.0
+        columns = [np.ascontiguousarray(x).view(np.uint8).reshape(len(actions), -1) for x in (flat, actions)]
+        _, first = np.unique(np.hstack(columns), axis=0, return_index=True)
         first.sort()
         return cls(states[first], actions[first])
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError, require_choice, require_count
-from ..problem import Phi, Problem, Sparse
+from ..problem import Phi, Problem, Sparse, available, checked
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
 from ..seeds import as_generator
@@ -96,8 +96,8 @@ def uniform_pool(
     if states.ndim == 0 or len(states) != n:
         raise InputError(f"The sampler was asked for {n} states and returned shape {states.shape}.")
     if actions == "all":
-        return Pool.of(problem, *_all_actions(states, problem.n_actions))
-    return Pool.of(problem, states, rng.integers(problem.n_actions, size=n))
+        return Pool.of(problem, *_all_actions(problem, states))
+    return Pool.of(problem, states, _uniform_actions(problem, states, rng))
 
 
 def rollout_pool(
@@ -135,7 +135,7 @@ def rollout_pool(
     visited, chosen = np.concatenate(seen)[:n], np.concatenate(played)[:n]
     visits = np.ones(n)
     if actions == "all":
-        others = _all_actions(visited, problem.n_actions)
+        others = _all_actions(problem, visited)
         visited, chosen = np.concatenate([visited, others[0]]), np.concatenate([chosen, others[1]])
         visits = np.concatenate([visits, np.zeros(len(others[1]))])
     return Pool.of(problem, visited, chosen, visits, queries=queries)
@@ -143,7 +143,7 @@ def rollout_pool(
 
 def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.Generator) -> IntArray:
     if policy is None:
-        return rng.integers(problem.n_actions, size=len(states))
+        return _uniform_actions(problem, states, rng)
     actions = np.asarray(policy.act(states, rng))
     whole = actions.shape == (len(states),) and np.issubdtype(actions.dtype, np.integer)
     if not whole or actions.min() < 0 or actions.max() >= problem.n_actions:
@@ -154,8 +154,19 @@ def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.G
     return actions.astype(np.int64)
 
 
-def _all_actions(states: States, A: int) -> tuple[States, IntArray]:
-    return np.repeat(states, A, axis=0), np.tile(np.arange(A), len(states))
+def _uniform_actions(problem: Problem, states: States, rng: np.random.Generator) -> IntArray:
+    """One of the available actions for each state."""
+    allowed = available(checked(problem.features, states))  # [n, A]
+    if allowed.all():
+        return rng.integers(problem.n_actions, size=len(states))
+    rank = (rng.random(len(states)) * allowed.sum(axis=1)).astype(np.int64)
+    return (allowed.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+
+
+def _all_actions(problem: Problem, states: States) -> tuple[States, IntArray]:
+    """Every available action of every state."""
+    rows, actions = np.nonzero(available(checked(problem.features, states)))
+    return states[rows], actions
 
 
 def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:

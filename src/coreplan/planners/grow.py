@@ -24,7 +24,8 @@ RANDOM = 0.1  # share of random actions of a greedy chain
 CURIOUS_WEIGHT = 0.25  # of samples where only curiosity leads
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
 KEPT = 0.8  # share of the gain that must hold on the other half of the samples
-LARGEST = 20_000  # dimension: d x d systems are solved
+QUICK = 600  # dimension up to which the frontier is followed at every step: d x d numbers change with every sample
+LARGEST = 5000  # dimension: d x d systems are solved, forty to eighty times a round
 
 
 class State(NamedTuple):
@@ -79,15 +80,15 @@ class Grow(Planner):
     horizon: the policy is fitted at discount 1 - horizon (1 - gamma), at least 1.
     ridge: of the least squares, relative to the features' size; positive.
 
-    No guarantee is known. It needs no core set; it returns the pairs that it queried as one. Memory: 12 A K bytes a
-    query for features with K nonzeros, and d x d systems.
+    No guarantee is known. It needs no core set; it returns the pairs that it queried as one. Memory: up to 30 A K bytes a
+    query for features with K nonzeros, and d x d systems: seconds for d in the hundreds, many minutes for thousands.
     """
 
     name: ClassVar[str] = "grow"
     needs_core: ClassVar[bool] = False
     growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
 
-    rounds: int = 10
+    rounds: int = 20
     horizon: float = 1.25
     ridge: float = 1e-2
     setup: Setup | None = field(default=None, repr=False)
@@ -161,7 +162,8 @@ class Grow(Planner):
         state = state._replace(ends=self._draw_ends(len(state.kind), rng))
         if self._round_is_over(state):
             return self._next_round(state)
-        return self._to_the_frontier(state, before) if state.counts[1] and state.leverage[0] > 1 else state
+        step_by_step = state.counts[1] and state.leverage[0] > 1 and len(state.S) <= QUICK
+        return self._to_the_frontier(state, before) if step_by_step else state
 
     def _move(
         self,
@@ -289,7 +291,13 @@ class Grow(Planner):
                 "States within reach were seen whose features the queried pairs say nothing about (leverage "
                 f"{state.leverage[0]:.3g}, above 1): what lies behind them is not in the policy. Raise the budget.",
             )
-        if state.kept[0] < KEPT:
+        if state.kept[0] == 0 and self._setup.n_actions > 1:
+            return Verdict(
+                Status.DOUBTFUL,
+                "No policy gains anything over the uniform one on these samples: the features may not tell actions apart. "
+                "Give each action features of its own.",
+            )
+        if state.kept[0] < KEPT and self._setup.n_actions > 1:
             return Verdict(
                 Status.DOUBTFUL,
                 f"Policies fitted on two halves of the samples keep only {state.kept[0]:.0%} of their gain on each other's "

@@ -191,7 +191,7 @@ def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -
     thetas = [e.iterate(e.samples.rewards, discount, np.zeros(e.size)) for e in parts]
     own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
     other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
-    return other / own if own > 0 else 0.0
+    return other / own if own > 1e-9 * float(np.ptp(samples.rewards)) / (1.0 - discount) else 0.0
 
 
 def _rows(s: Samples, which: NDArray[np.bool_]) -> Samples:

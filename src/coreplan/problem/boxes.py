@@ -56,6 +56,8 @@ class Coverage:
 
 def coverage(features: Features, states: States) -> Coverage | None:
     """How far states `[n, D]` leave the box of the features; None if none does, or if there is no box."""
+    if hasattr(features, "covered"):  # a wrapper
+        features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
     if box is None or len(states) == 0:
         return None
@@ -79,7 +81,8 @@ class Lookout:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        self.left = _PROBE if getattr(features, "box", None) is not None else 0
+        base = getattr(features, "base", features)
+        self.left = _PROBE if getattr(base, "box", None) is not None else 0
 
     def see(self, *batches: States) -> None:
         """Warn if states of these batches are outside. Costs nothing once it is over."""

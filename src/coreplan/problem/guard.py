@@ -22,7 +22,7 @@ class Guard:
 
     def __init__(self, problem: Problem, like: States | None = None) -> None:
         """States must look like those of `like` (`[m, ...]`); without it, like the first initial states."""
-        self.problem, self.like = problem, like
+        self.problem, self.like, self.free = problem, like, like is None
         self.repeated = False  # whether a step with given noise was asked twice
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
@@ -114,6 +114,15 @@ class Guard:
                 f"{name} must return states of the core set's dtype {like.dtype}, got {states.dtype}. "
                 "Convert them, or give the core set the dtype of the simulator."
             )
+        if self.free:  # states are stored together: all have the dtype of the first
+            if states.dtype.kind not in "fiub" or not np.can_cast(
+                states.dtype, like.dtype, "same_kind" if like.dtype.kind == "f" else "safe"
+            ):
+                raise SimulatorError(
+                    f"{name} returned states of dtype {states.dtype} and the first initial states had {like.dtype}. States "
+                    "must be numbers of one dtype that holds them all: convert them in both functions."
+                )
+            states = states.astype(like.dtype, copy=False)
         at = first_not_finite(states) if states.dtype.kind == "f" else -1
         if at >= 0:
             self.raise_bad_state(name, states[at])

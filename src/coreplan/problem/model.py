@@ -69,6 +69,9 @@ class ScalarModel:
         step: Callable[[np.random.Generator, Any, int], tuple[float, Any]],
     ) -> None:
         require_count("ScalarModel", n_actions=n_actions)
+        for name, function in (("initial", initial), ("step", step)):
+            if not callable(function):
+                raise InputError(f"`ScalarModel({name}=...)` must be a function, got {function!r}.")
         self.n_actions, self._initial, self._step = n_actions, initial, step
 
     def initial(self, rng: np.random.Generator, n: int) -> States:

@@ -96,6 +96,10 @@ class Problem:
             )
         features, tabular = self.features, self.tabular
         if not isinstance(features, MaskedFeatures) or features.mask is not mask:  # a copy has it already
+            carried = getattr(features, "core", None)
+            given = self.core_pairs
+            if carried and given and all(map(np.array_equal, carried(), given)):
+                object.__setattr__(self, "core_pairs", None)  # the features' own loses its forbidden pairs
             features = MaskedFeatures(features, mask)
             object.__setattr__(self, "features", features)
         if tabular is not None:

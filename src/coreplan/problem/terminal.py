@@ -89,6 +89,10 @@ class TerminalFeatures:
             return None
         return lambda: terminal_pairs(*carried())
 
+    def covered(self, states: States) -> tuple[Features, States]:
+        """What a box is about: the base map, and what it sees of the living."""
+        return self.base, np.asarray(self._seen(states[~ended(states), :-1]))
+
     def __call__(self, states: States) -> Phi:
         states = np.asarray(states)
         if states.ndim != 2 or states.shape[1] < 2:

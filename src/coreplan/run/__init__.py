@@ -244,7 +244,7 @@ class _Run:
         reason = verdict.reason if verdict else ""
         if verdict and status is Status.FINISHED:
             status = verdict.status
-        core = self.core or self.planner.core(self.loop.state)
+        core = self.planner.core(self.loop.state) or self.core
         if self.folder:
             self._checkpoint()
             if core is not self.core and core is not None:

@@ -27,6 +27,7 @@ def from_tables(
 ) -> Problem:
     """The exact problem of `env.P`: states 0..S, of which S is the terminated one, absorbing with reward 0."""
     rows = _rows(env.P, name)  # [entries, 6]: s, a, probability, next, reward, done
+    _compare(env, name)
     S, A = len(env.P), len(env.P[0])
     s, a, target = rows[:, 0].astype(int), rows[:, 1].astype(int), rows[:, 3].astype(int)
     target = np.where(rows[:, 5] != 0, S, target)
@@ -44,6 +45,23 @@ def from_tables(
     return Problem(
         model, features or one_hot(S + 1, A), discount, (low, high), core_pairs, name, lambda: table
     )
+
+
+def _compare(env: Any, name: str, steps: int = 200) -> None:
+    """Raise if a walk by `step` does what the table does not say."""
+    rng = np.random.default_rng(0)
+    state, over = env.reset(seed=0)[0], False
+    for _ in range(steps):
+        if over:
+            state = env.reset()[0]
+        action = int(rng.integers(len(env.P[0])))
+        y, reward, over, _, _ = env.step(action)
+        if not any(p > 0 and (y, reward, over) == (t, r, d) for p, t, r, d in env.P[int(state)][action]):
+            raise InputError(
+                f"{name} does not do what its table P says: from state {state}, action {action} led to state {y} with "
+                f"reward {reward}. Give get_state and set_state, so that its step is used."
+            )
+        state = y
 
 
 def _rows(P: Any, name: str) -> FloatArray:
