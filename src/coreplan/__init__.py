@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Evaluation, evaluate
-from .planners import Grow, OptimisticPrimalDual, PrimalDual, SampledLP
+from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -29,6 +29,7 @@ from .status import Status
 __all__ = [
     "CompiledFeatures",
     "CompiledModel",
+    "CoreMirror",
     "CoreSet",
     "CoreplanError",
     "CoverageWarning",
@@ -44,6 +45,7 @@ __all__ = [
     "NoiseModel",
     "OptimisticPrimalDual",
     "Plan",
+    "PlugIn",
     "PrimalDual",
     "Problem",
     "Report",

@@ -16,8 +16,8 @@ from ..problem.features import UNAVAILABLE
 from ..problem.model import FloatArray, IntArray, States
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Verdict
-from .frontier import open_places, pick
-from .lspi import Equations, Samples, greedy, kept_gain, with_constant
+from .frontier import absorb_all, inverse, leverage, measured, pick, uncertainty
+from .lspi import Equations, Samples, gram, greedy, kept_gain, with_constant
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # what a chain of states follows
 RANDOM = 0.1  # share of random actions of a greedy chain
@@ -30,10 +30,12 @@ LARGEST = 20_000  # dimension: d x d systems are solved
 class State(NamedTuple):
     """Chains at work, and all that was ever seen; the arrays of samples have room for more than `counts[0]` rows."""
 
-    counts: IntArray  # [4]: pairs stored, rounds done, pairs whose next states were measured, rows at the last solve
+    counts: IntArray  # [3]: pairs stored, rounds done, pairs stored at the last solve
     theta: FloatArray  # [d + 1], the policy's; zero before the first solve
     curious: FloatArray  # [d + 1], the policy that goes where little is known
     leverage: FloatArray  # [1]: the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
+    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, brought up to date while places are open
+    gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
     kept: FloatArray  # [1]: the share of its gain that a policy of half the samples keeps on the others; at the end
     kind: IntArray  # [c]
     ends: FloatArray  # [c]: 1 where a chain ends with the next step
@@ -65,9 +67,8 @@ class Grow(Planner):
     a policy that is rewarded for features the samples say little about. After the round LSTD-Q policy iteration fits
     theta on all samples, with a shorter horizon: misspecified features hurt less (measured: greedy on the true
     discount loses .05 on `queue-network-cut:features=polynomial`, .017 at 1.5 times 1 - gamma).
-    Then it looks at every next state that it has SEEN: where phi' (n G + g I)^-1 phi exceeds 1, a pair is within
-    reach that the samples do not speak of. While there is one, curious chains start there, and there are more
-    of them.
+    Then it looks at every next state that it has SEEN: where phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
+    reach that the samples do not speak of. While there are such places, most chains are sent there step by step.
 
     The run is doubtful if at the end such a place is left, if all rewards were the same, or if policies fitted on two
     halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
@@ -87,7 +88,7 @@ class Grow(Planner):
     growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
 
     rounds: int = 10
-    horizon: float = 1.5
+    horizon: float = 1.25
     ridge: float = 1e-2
     setup: Setup | None = field(default=None, repr=False)
 
@@ -120,7 +121,8 @@ class Grow(Planner):
         index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            np.zeros(4, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), np.ones(1),
+            np.zeros(3, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), np.eye(d1), np.zeros((d1, d1)),
+            np.ones(1),
             no_int, none, none, indices, weights, none, no_int, none, index, weight, indices, weights, none, none, none,
         )  # fmt: skip
 
@@ -150,13 +152,16 @@ class Grow(Planner):
         assert answers.next_features is not None
         next_phi = with_constant(answers.next_features, d)
         chain, action = np.nonzero(_available(state.chain_weight))
+        before = int(state.counts[0])
         state = _stored(state, chain, action, answers, next_phi)
         state = self._move(state, chain, action, answers.next_states, next_phi, rng)
         if fresh is not None:
             for name, values in zip(_CHAINS[2:], fresh, strict=True):
                 getattr(state, name)[state.ends > 0] = values
         state = state._replace(ends=self._draw_ends(len(state.kind), rng))
-        return self._next_round(state) if self._round_is_over(state) else state
+        if self._round_is_over(state):
+            return self._next_round(state)
+        return self._to_the_frontier(state, before) if state.counts[1] and state.leverage[0] > 1 else state
 
     def _move(
         self,
@@ -203,30 +208,56 @@ class Grow(Planner):
         equations = Equations(s, setup.dimension, self.ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
         theta = equations.iterate(s.rewards, discount, state.theta)
-        S = equations.inverse(1.0)
-        doubt = open_places(s.next_phi, S, state.doubt[:n], int(state.counts[2]))
-        state.doubt[:n] = doubt
-        counts = np.array([n, state.counts[1] + 1, n, n])
-        state = state._replace(counts=counts, theta=theta, leverage=np.array([doubt.max()]))
+        new = slice(int(state.counts[2]), n)
+        gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
+        S = inverse(state.gram, n)
+        state.doubt[:n] = measured(s.next_phi, S, state.doubt[:n], new.start)
+        state = state._replace(
+            counts=np.array([n, state.counts[1] + 1, n]),
+            theta=theta,
+            S=S,
+            leverage=np.array([state.doubt[:n].max()]),
+        )
         if self.size(state) is None:
             return state._replace(kept=np.array([kept_gain(s, setup.dimension, self.ridge, discount)]))
-        curious = equations.iterate(equations.uncertainty(), discount, state.curious)
-        return self._sent(state._replace(curious=curious), S)
+        bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
+        return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
 
-    def _sent(self, state: State, S: FloatArray) -> State:
-        """New tasks for the chains; the curious ones start at places that nothing was learnt about, where there are any."""
+    def _sent(self, state: State) -> State:
+        """New tasks for the chains: more of them curious while something is open, or while all rewards were the same."""
         c, n = len(state.kind), int(state.counts[0])
-        open_ = state.leverage[0] > 1 or np.ptp(state.rewards[:n]) == 0
-        m = round(c * (0.75 if open_ else 0.25))
+        blind = np.ptp(state.rewards[:n]) == 0
+        m = max(1, round(c * (0.75 if blind or state.leverage[0] > 1 else 0.25)))
         kind = np.full(c, UNIFORM)
         kind[:m], kind[m : m + (c - m) * 2 // 3] = CURIOUS, GREEDY
         state = state._replace(kind=kind)
-        if open_:
-            places = pick(Sparse(state.next_index[:n], state.next_weight[:n]), S, state.doubt[:n], m)
-            state.chain_states[: len(places)] = state.next_states[places]
-            state.chain_index[: len(places)] = state.next_index[places]
-            state.chain_weight[: len(places)] = state.next_weight[places]
-        return state
+        return self._relocated(state, least=0.0 if blind else 1.0)
+
+    def _to_the_frontier(self, state: State, before: int) -> State:
+        """Curious chains go on from the places that are open now, not from where their last step led."""
+        n = int(state.counts[0])
+        absorb_all(
+            Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
+        )
+        leverage(
+            Sparse(state.next_index[:n], state.next_weight[:n]),
+            state.S,
+            np.arange(before, n),
+            state.doubt[before:n],
+        )
+        return self._relocated(state, least=1.0)
+
+    def _relocated(self, state: State, least: float) -> State:
+        n, curious = int(state.counts[0]), np.flatnonzero(state.kind == CURIOUS)
+        bounds = state.doubt[:n]
+        places = pick(
+            Sparse(state.next_index[:n], state.next_weight[:n]), state.S, bounds, len(curious), least
+        )
+        for chain, place in zip(curious, places, strict=False):
+            state.chain_states[chain] = state.next_states[place]
+            state.chain_index[chain] = state.next_index[place]
+            state.chain_weight[chain] = state.next_weight[place]
+        return state._replace(leverage=np.array([bounds.max()]))
 
     # What came of it.
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, inv, lstsq, solve
 
 from ..problem import Phi, Sparse
 from ..problem.features import UNAVAILABLE
@@ -48,7 +47,7 @@ def with_constant(phi: Phi, dimension: int) -> Sparse:
 
 
 @njit(cache=True, nogil=True)
-def _gram(phi, w, G):
+def gram(phi, w, G):
     """G += sum_i w_i phi_i phi_i'."""
     index, weight = phi
     for n in range(index.shape[0]):
@@ -109,24 +108,6 @@ def greedy(phi, theta, choice):
         choice[n] = best
 
 
-@njit(cache=True, nogil=True)
-def quadratic(index, weight, S):
-    """phi' S phi of one sparse row."""
-    total = 0.0
-    for i in range(index.shape[0]):
-        part = 0.0
-        for j in range(index.shape[0]):
-            part += S[index[i], index[j]] * weight[j]
-        total += weight[i] * part
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _quadratics(phi, S, out):
-    for n in range(out.shape[0]):
-        out[n] = quadratic(phi.index[n], phi.weight[n], S)
-
-
 class Equations:
     """The normal equations of one set of samples, shared by every reward and horizon.
 
@@ -138,23 +119,12 @@ class Equations:
         self.samples, self.size = samples, dimension + 1
         self.w = samples.w / samples.w.sum()
         self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
-        _gram(samples.phi, self.w, self.G)
+        gram(samples.phi, self.w, self.G)
         diagonal = np.diag(self.G)[:dimension]
         self.g = float(diagonal.mean()) or 1.0
         self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
         self._choice = np.full(len(samples.w), -1)
         self._C = np.zeros((self.size, self.size))
-
-    def inverse(self, floor: float) -> FloatArray:
-        """(n G + floor g I)^-1: phi' S phi is how little the samples say about phi, about 1 / (times it was seen)."""
-        return inv(len(self.w) * self.G + floor * self.g * np.eye(self.size), check_finite=False)
-
-    def uncertainty(self) -> FloatArray:
-        """sqrt(phi' S phi) of every sample, scaled to at most 1: a reward for going where little is known."""
-        out = np.empty(len(self.w))
-        _quadratics(self.samples.phi, self.inverse(0.01), out)
-        out = np.sqrt(np.maximum(out, 0.0))
-        return out / out.max()
 
     def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
         """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
@@ -184,9 +154,9 @@ class Equations:
         matrix = self.G - discount * C
         matrix[np.diag_indices(self.size)] += self.penalty
         try:
-            return solve(matrix, b, check_finite=False)
-        except LinAlgError:  # exactly singular: features that were never seen
-            return lstsq(matrix, b)[0]
+            return np.asarray(np.linalg.solve(matrix, b), dtype=np.float64)
+        except np.linalg.LinAlgError:  # exactly singular: features that were never seen
+            return np.asarray(np.linalg.lstsq(matrix, b, rcond=None)[0], dtype=np.float64)
 
     def _moment(self, y: FloatArray) -> FloatArray:
         """sum w phi y, `[d + 1]`."""

@@ -1,0 +1,337 @@
+"""`Grow`: its equations against naive ones, its books, its doubts, and planning without a core set."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status, plan
+from coreplan.files import read_npz, write_npz
+from coreplan.planners import frontier, lspi
+from coreplan.planners.lspi import Samples, kept_gain, with_constant
+from coreplan.problem import Sparse
+from coreplan.problem.features import UNAVAILABLE
+from mutants import mutant
+
+D, A, N, GAMMA, RIDGE = 6, 3, 400, 0.9, 1e-2
+
+
+def samples(seed=0, mask=False):
+    """Random sparse samples, with a constant; optionally action 2 unavailable at every third next state."""
+    rng = np.random.default_rng(seed)
+
+    def phi(*shape):
+        index = np.stack([rng.permutation(D)[:3] for _ in range(math.prod(shape))]).reshape(*shape, 3)
+        return with_constant(Sparse(index, rng.random((*shape, 3))), D)
+
+    next_phi = phi(N, A)
+    if mask:
+        next_phi.weight[::3, 2, 0] = UNAVAILABLE
+    return Samples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
+
+
+def dense(phi):
+    out = np.zeros((*phi.weight.shape[:-1], D + 1))
+    for at in np.ndindex(*phi.weight.shape):
+        out[(*at[:-1], phi.index[at])] += phi.weight[at]
+    return out
+
+
+class Naive:
+    """LSTD-Q policy iteration in dense matrices, from the formulas."""
+
+    def __init__(self, s):
+        self.F, self.r, self.w = dense(s.phi), s.rewards, s.w / s.w.sum()
+        self.open = s.next_phi.weight[:, :, 0] != UNAVAILABLE
+        weight = np.where(self.open[:, :, None], s.next_phi.weight, 0.0)
+        self.Y = dense(Sparse(s.next_phi.index, weight))
+        self.G = self.F.T @ (self.w[:, None] * self.F)
+        diagonal = np.diag(self.G)[:D]
+        self.penalty = np.append(RIDGE * np.sqrt(diagonal * diagonal.mean()), 0.0)
+
+    def lstd(self, pi, r):  # pi [N, A]
+        C = self.F.T @ (self.w[:, None] * np.einsum("na,nad->nd", pi, self.Y))
+        theta = np.linalg.solve(self.G - GAMMA * C + np.diag(self.penalty), self.F.T @ (self.w * r))
+        return theta, float(self.w @ np.einsum("na,nad,d->n", pi, self.Y, theta))
+
+    def greedy(self, theta):
+        return np.eye(A)[np.where(self.open, self.Y @ theta, -np.inf).argmax(axis=1)]
+
+    def iterate(self, r):
+        pi = self.greedy(np.zeros(D + 1))
+        for _ in range(lspi.MOST):
+            theta, _ = self.lstd(pi, r)
+            new = self.greedy(theta)
+            changed = self.w[(new != pi).any(axis=1)].sum()
+            pi = new
+            if changed < lspi.SETTLED:
+                break
+        return theta
+
+    def gain(self, theta):
+        uniform = self.open / self.open.sum(axis=1, keepdims=True)
+        return self.lstd(self.greedy(theta), self.r)[1] - self.lstd(uniform, self.r)[1]
+
+
+def agrees(module=lspi, seed=0, mask=True):
+    s = samples(seed, mask)
+    fast, naive = module.Equations(s, D, RIDGE), Naive(s)
+    np.testing.assert_allclose(
+        fast.iterate(s.rewards, GAMMA, np.zeros(D + 1)), naive.iterate(s.rewards), atol=1e-9
+    )
+    other = np.random.default_rng(seed).standard_normal(
+        s.rewards.shape
+    )  # after another reward, nothing of the first is left
+    np.testing.assert_allclose(fast.iterate(other, GAMMA, np.zeros(D + 1)), naive.iterate(other), atol=1e-9)
+    theta = naive.iterate(other)
+    assert fast.gain(theta, GAMMA) == pytest.approx(naive.gain(theta), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("mask", [False, True])
+def test_equations_agree_with_naive_ones(seed, mask):
+    agrees(seed=seed, mask=mask)
+
+
+LSPI_FAULTS = {
+    "the old choice stays": ("                if old[n] >= 0:", "                if old[n] >= 9:"),
+    "the constant is penalised": ("* self.g), 0.0)", "* self.g), 1.0)"),
+    "the ridge forgets the scale": ("np.maximum(diagonal, 1e-6 * self.g) * self.g", "np.maximum(diagonal, 1e-6 * self.g)"),
+    "weights are not normalised": ("self.w = samples.w / samples.w.sum()", "self.w = samples.w"),
+    "masked actions are averaged": ("w[n] * weight[n, i] / count", "w[n] * weight[n, i] / 3"),
+    "worst instead of best": ("            if s > top:", "            if s < -top:"),
+    "no discount": ("matrix = self.G - discount * C", "matrix = self.G - C"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", LSPI_FAULTS)
+def test_faults_of_the_equations_are_noticed(fault, tmp_path, monkeypatch):
+    with pytest.raises(AssertionError):
+        agrees(mutant(lspi, *LSPI_FAULTS[fault], tmp_path, monkeypatch))
+
+
+def test_dense_features_become_sparse_rows():
+    phi = np.random.default_rng(0).random((4, A, D))
+    rows = with_constant(phi, D)
+    np.testing.assert_allclose(dense(rows)[..., :D], phi)
+    assert (dense(rows)[..., D] == 1.0).all()
+
+
+def test_halves_agree_on_much_data_and_not_on_noise():
+    """A linear reward is found by both halves; pure noise with as many features as samples is not."""
+    rng = np.random.default_rng(1)
+    s = samples(2)
+    clear = s._replace(rewards=dense(s.phi) @ np.linspace(0, 1, D + 1))
+    assert kept_gain(clear, D, 1e-4, GAMMA) > 0.95
+    noise = [s._replace(rewards=rng.standard_normal(N)) for _ in range(20)]
+    kept = [kept_gain(n, D, 1e-4, GAMMA) for n in noise]
+    assert np.mean(kept) < 0.6 and np.mean(np.array(kept) < 0.8) > 0.7  # seeded
+
+
+def leverage_by_hand(s, S):
+    Y = dense(s.next_phi)
+    return np.einsum("nad,de,nae->na", Y, S, Y).max(axis=1)
+
+
+def picks_are_right(module):
+    s = samples(3, mask=False)
+    F, Y = dense(s.phi), dense(s.next_phi)
+    gram = F.T @ F
+    g = np.diag(gram)[:D].mean() / N
+    S = module.inverse(gram, N)
+    np.testing.assert_allclose(S, np.linalg.inv(gram + g * np.eye(D + 1)), rtol=1e-9)
+    bonus = np.sqrt(np.einsum("nd,de,ne->n", F, S, F))
+    np.testing.assert_allclose(module.uncertainty(s.phi, S), bonus / bonus.max(), rtol=1e-9)
+    exact = leverage_by_hand(s, S)
+    np.testing.assert_allclose(module.measured(s.next_phi, S, np.full(N, np.inf), 0), exact, rtol=1e-9)
+    known = np.where(np.arange(N) < 100, 0.1, 0.0)  # the first hundred were measured, and small
+    np.testing.assert_allclose(
+        module.measured(s.next_phi, S, known, 100), np.where(np.arange(N) < 100, 0.1, exact), rtol=1e-9
+    )
+    once = S.copy()
+    module.absorb_all(Sparse(s.phi.index[:3], s.phi.weight[:3]), once, np.empty(D + 1))
+    np.testing.assert_allclose(once, np.linalg.inv(np.linalg.inv(S) + F[:3].T @ F[:3]), rtol=1e-9)
+    bounds, information = np.full(N, np.inf), np.linalg.inv(S)
+    places = module.pick(s.next_phi, S, bounds, 5)
+    np.testing.assert_allclose(bounds, exact, rtol=1e-9)
+    assert len(places) == 5
+    for place in places:
+        assert place == leverage_by_hand(s, np.linalg.inv(information)).argmax()
+        information = information + sum(np.outer(y, y) for y in Y[place])  # every action is queried there
+    assert len(module.pick(s.next_phi, S, exact.copy(), 5, least=float(exact.max()))) == 0
+
+
+def test_the_frontier_is_what_was_seen_and_is_not_known():
+    picks_are_right(frontier)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("S[i, j] -= u[i] * u[j] / scale", "S[i, j] -= u[i] * u[j]"),
+        ("max(out[i], _quadratic(", "max(0.0, _quadratic("),
+        (">= new) | (bounds", "> new + 50) | (bounds"),
+        ("bounds[rows] = here", "bounds[rows] += here"),
+        (".mean()) / n or 1.0", ".mean()) or 1.0"),
+    ],
+)
+def test_faults_of_the_frontier_are_noticed(old, new, tmp_path, monkeypatch):
+    with pytest.raises(AssertionError):
+        picks_are_right(mutant(frontier, old, new, tmp_path, monkeypatch))
+
+
+@pytest.mark.parametrize(("spec", "budget"), [("river-linear", 5000), ("inventory:features=quadratic", 6000)])
+def test_plans_without_a_core_set(spec, budget):
+    """Measured means over ten seeds at these budgets: .007 and .01; this seed is one of them, so no chance is involved."""
+    problem = coreplan.make(spec)
+    result = plan(problem, planner=Grow(), budget=budget, seed=1)
+    assert result.status is Status.FINISHED and not result.reason
+    assert coreplan.evaluate(problem, result.policy).sub < 0.03
+    assert budget - 200 < result.queries <= budget
+
+
+def test_the_books_are_right():
+    """Every pair is counted once; every action of a visited state is queried; chains go on at next states."""
+    problem, asked = coreplan.make("river-linear"), []
+
+    def step(rng, states, actions):
+        rewards, y = problem.model.step(rng, states, actions)
+        asked.append((states.copy(), np.asarray(actions).copy(), y))
+        return rewards, y
+
+    spied = Problem(FunctionModel(3, problem.model.initial, step), problem.features, problem.discount)
+    result = plan(spied, planner=Grow(), budget=2000, seed=3)
+    states, actions = (np.concatenate([a[i] for a in asked]) for i in range(2))
+    assert result.queries == len(actions) == result.trace["queries"][-1]
+    assert (states.reshape(-1, 3) == states.reshape(-1, 3)[:, :1]).all() and (
+        actions.reshape(-1, 3) == [0, 1, 2]
+    ).all()
+    assert isinstance(result.core, CoreSet)
+    assert {(s, a) for s, a in zip(states, actions, strict=True)} == set(
+        zip(result.core.states.tolist(), result.core.actions.tolist(), strict=True)
+    )
+    seen = {0}  # the start
+    for x, _, y in asked:
+        assert set(x.tolist()) <= seen
+        seen |= set(y.tolist())
+
+
+def test_same_seed_same_bits_and_resume(tmp_path):
+    problem = coreplan.make("inventory:features=quadratic")
+    whole = plan(problem, planner=Grow(), budget=1800, seed=5, out=tmp_path / "whole")
+
+    def step(rng, states, actions):
+        if step.left == 0:
+            raise ValueError("out of luck")
+        step.left -= 1
+        return problem.model.step(rng, states, actions)
+
+    step.left = 0
+    fragile = Problem(
+        FunctionModel(9, problem.model.initial, step), problem.features, problem.discount, problem.reward_range,
+        name=problem.name,
+    )  # fmt: skip
+    for lucky in (0, 7, 1, 20, 10**9):
+        step.left = lucky
+        if lucky < 10**9:
+            with pytest.raises(coreplan.SimulatorError, match="out of luck"):
+                plan(fragile, planner=Grow(), budget=1800, seed=5, out=tmp_path / "parts", resume=True)
+    parts = plan(fragile, planner=Grow(), budget=1800, seed=5, out=tmp_path / "parts", resume=True)
+    assert parts.policy.theta.tobytes() == whole.policy.theta.tobytes() and parts.queries == whole.queries
+    assert parts.core.states.tobytes() == whole.core.states.tobytes()
+    saved = CoreSet.load(tmp_path / "parts" / "core.npz")
+    assert (
+        saved.states.tobytes() == whole.core.states.tobytes() and (saved.actions == whole.core.actions).all()
+    )
+
+
+def test_the_budget_may_be_raised(tmp_path):
+    problem = coreplan.make("river-linear")
+    first = plan(problem, planner=Grow(), budget=1000, seed=2, out=tmp_path)
+    second = plan(problem, planner=Grow(), budget=3000, seed=2, out=tmp_path, resume=True)
+    assert first.queries <= 1000 < 2900 < second.queries <= 3000
+    assert coreplan.evaluate(problem, second.policy).sub < 0.1
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    problem = coreplan.make("river-linear")
+    plan(problem, planner=Grow(), budget=600, out=tmp_path)
+    path = tmp_path / "checkpoint.npz"
+    arrays, meta = read_npz(path, "coreplan checkpoint", 1)
+    for name, change in {
+        "next_index": lambda a: a + 1000,
+        "pair_weight": lambda a: a[:-1],
+        "rewards": lambda a: a.astype(np.float32),
+        "counts": lambda a: a + 10**6,
+        "kind": lambda a: a[:0],
+    }.items():
+        write_npz(path, {**arrays, f"state.{name}": change(arrays[f"state.{name}"])}, meta)
+        with pytest.raises(coreplan.FileError, match="damaged"):
+            plan(problem, planner=Grow(), budget=900, out=tmp_path, resume=True)
+
+
+def chain(length, goal_reward):
+    """A corridor: action 1 leads on, action 0 back to the start; one-hot features."""
+
+    def step(rng, states, actions):
+        y = np.where(actions == 1, np.minimum(states + 1, length - 1), 0)
+        return np.where((states == length - 1) & (actions == 1), goal_reward, 0.0), y
+
+    def phi(states):
+        return np.eye(2 * length)[2 * states[:, None] + np.arange(2)]
+
+    model = FunctionModel(2, lambda rng, n: np.zeros(n, dtype=np.int64), step)
+    return Problem(model, FunctionFeatures(phi, 2, 2 * length, 1.0), 0.9)
+
+
+def test_a_long_corridor_is_explored_from_the_frontier():
+    """A uniform walk reaches the end of 40 cells once in 2^39 tries; the frontier is reached by handing states back."""
+    result = plan(chain(40, 1.0), planner=Grow(), budget=4000, seed=0)
+    assert result.status is Status.FINISHED
+    assert (result.policy.act(np.arange(39), 0) == 1).all()
+
+
+def test_doubts_are_said(tmp_path):
+    same = plan(chain(5, 0.0), planner=Grow(), budget=500, seed=0)
+    assert same.status is Status.DOUBTFUL and "same" in same.reason
+    far = plan(chain(400, 1.0), planner=Grow(), budget=400, seed=0, out=tmp_path)
+    assert far.status is Status.DOUBTFUL and "Raise the budget" in far.reason
+    assert '"doubtful"' in (tmp_path / "run.json").read_text()
+    noisy = plan(coreplan.make("queue-network-cut:features=polynomial"), planner=Grow(), budget=1000, seed=0)
+    assert noisy.status is Status.DOUBTFUL and "halves" in noisy.reason
+
+
+def test_forbidden_actions_are_never_queried():
+    base = chain(10, 1.0)
+
+    def mask(states):
+        return np.stack(
+            [states % 2 == 0, np.ones(len(states), dtype=bool)], axis=1
+        )  # no way back from odd cells
+
+    def step(rng, states, actions):
+        assert mask(states)[np.arange(len(states)), actions].all()
+        return base.model.step(rng, states, actions)
+
+    problem = Problem(FunctionModel(2, base.model.initial, step), base.features, 0.9, mask=mask)
+    result = plan(problem, planner=Grow(), budget=1500, seed=0)
+    assert (result.policy.act(np.arange(9), 0) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Grow(rounds=1), "at least 2"),
+        (lambda: Grow(horizon=0.5), "at least 1"),
+        (lambda: Grow(ridge=-1), "positive"),
+        (lambda: plan(coreplan.make("river-linear"), planner=Grow(), budget=20), "Raise the budget"),
+        (lambda: plan(coreplan.make("mountain-car:grid=100"), planner=Grow(), budget=1000), "d = 30000"),
+    ],
+)
+def test_bad_settings(make, words):
+    with pytest.raises(coreplan.InputError) as caught:
+        make()
+    assert words in str(caught.value)
