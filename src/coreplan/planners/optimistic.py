@@ -73,7 +73,7 @@ class OptimisticPrimalDual(Planner):
 
     Parameters
     ----------
-    steps: optimistic steps a sweep; 50 to 200 measured alike. More cost time, never queries.
+    steps: optimistic steps a sweep; 50 and 100 measured alike. More cost time, never queries.
     beta: learning rate of the policy, relative to the spread of values; positive.
     restart: above 0 and below 1.
     n_initial: draws from nu0 a sweep.
