@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-all lint clean
 
 demo: $(VENV)/.installed
-	$(BIN)/coreplan plan random-linear --budget 2200000 --set output=last
+	$(BIN)/coreplan plan random-linear --epsilon 1%
 
 test: lint
 	$(BIN)/python -m pytest

@@ -70,6 +70,8 @@ def test_plan_json_is_one_line_with_every_field(tmp_path):
     done = run(
         "plan",
         "random-linear",
+        "--planner",
+        "primal-dual",
         "--budget",
         "60000",
         "--seed",
@@ -89,14 +91,24 @@ def test_plan_json_is_one_line_with_every_field(tmp_path):
     assert record["seconds"] > 0 and record["evaluation_queries"] == 0
     policy = coreplan.load_policy(record["policy"])
     assert coreplan.evaluate(coreplan.make("random-linear"), policy).value == record["value"]
-    again = run("plan", "random-linear", "--budget", "60000", "--seed", "3", "--set", "output=last", "--out", str(out),
-                "--json", "--resume")  # fmt: skip
+    again = run("plan", "random-linear", "--planner", "primal-dual", "--budget", "60000", "--seed", "3", "--set",
+                "output=last", "--out", str(out), "--json", "--resume")  # fmt: skip
     assert json.loads(again.stdout)["value"] == record["value"]
 
 
 def test_estimated_values_have_an_interval():
     done = run(
-        "plan", "mountain-car:grid=5", "--budget", "5000", "--set", "K=20", "--rollouts", "50", "--json"
+        "plan",
+        "mountain-car:grid=5",
+        "--planner",
+        "primal-dual",
+        "--budget",
+        "5000",
+        "--set",
+        "K=20",
+        "--rollouts",
+        "50",
+        "--json",
     )
     record = json.loads(done.stdout)
     assert set(record) == FIELDS | {"value_low", "value_high"}
@@ -104,7 +116,17 @@ def test_estimated_values_have_an_interval():
     assert record["value_low"] <= record["value"] <= record["value_high"]
     assert record["evaluation_queries"] == 50 * 917
     silent = json.loads(
-        run("plan", "mountain-car:grid=5", "--budget", "5000", "--rollouts", "0", "--json").stdout
+        run(
+            "plan",
+            "mountain-car:grid=5",
+            "--planner",
+            "primal-dual",
+            "--budget",
+            "5000",
+            "--rollouts",
+            "0",
+            "--json",
+        ).stdout
     )
     assert silent["value"] is None
 
@@ -112,7 +134,19 @@ def test_estimated_values_have_an_interval():
 @pytest.mark.parametrize("name", ["problem.py:mine", "problem.py:make_mine", "problem:mine"])
 def test_a_problem_of_ones_own(tmp_path, name):
     (tmp_path / "problem.py").write_text(OWN)
-    done = run("plan", name, "--budget", "4000", "--set", "K=19", "--out", "run", cwd=tmp_path)
+    done = run(
+        "plan",
+        name,
+        "--planner",
+        "primal-dual",
+        "--budget",
+        "4000",
+        "--set",
+        "K=19",
+        "--out",
+        "run",
+        cwd=tmp_path,
+    )
     assert "in your rewards" in done.stdout and "4 numbers in run/policy.npz" in done.stdout
     assert "queries" in done.stdout and "Finished" in done.stdout
     namespace = {}
@@ -125,7 +159,18 @@ def test_what_a_users_code_prints_is_not_in_the_json(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "helper.py").write_text("NOISE = 0.05\n")
     (tmp_path / "sub" / "problem.py").write_text("import helper\nprint('hello')\n" + OWN)
-    done = run("plan", "sub/problem.py:mine", "--budget", "4000", "--set", "K=19", "--json", cwd=tmp_path)
+    done = run(
+        "plan",
+        "sub/problem.py:mine",
+        "--planner",
+        "primal-dual",
+        "--budget",
+        "4000",
+        "--set",
+        "K=19",
+        "--json",
+        cwd=tmp_path,
+    )
     assert done.stdout.count("\n") == 1 and json.loads(done.stdout)["queries"] == 4000
     assert "hello" in done.stderr
 
@@ -143,12 +188,20 @@ def test_lists():
     [
         (["plan", "river-linaer"], "Did you mean 'river-linear'"),
         (["plan", "river-linear", "--planner", "primal-duel"], "Did you mean 'primal-dual'"),
-        (["plan", "river-swim", "--set", "ouput=last"], "Did you mean 'output'"),
+        (["plan", "river-swim", "--planner", "primal-dual", "--set", "ouput=last"], "Did you mean 'output'"),
         (["plan", "river-swim", "--set", "K"], "name=value"),
-        (["plan", "river-swim", "--set", "K=0"], "at least 1, got 0"),
-        (["plan", "river-swim", "--set", "eta=-1"], "positive"),
-        (["plan", "river-swim", "--set", "eta=fast"], "positive finite number, got 'fast'"),
-        (["plan", "river-swim", "--budget", "3"], "below K + 1"),
+        (["plan", "river-swim", "--planner", "primal-dual", "--set", "K=0"], "at least 1, got 0"),
+        (["plan", "river-swim", "--planner", "primal-dual", "--set", "eta=-1"], "positive"),
+        (
+            ["plan", "river-swim", "--planner", "primal-dual", "--set", "eta=fast"],
+            "positive finite number, got 'fast'",
+        ),
+        (["plan", "river-swim", "--planner", "primal-dual", "--budget", "3"], "below K + 1"),
+        (["plan", "river-swim", "--budget", "3"], "each of the 12 core pairs"),
+        (["plan", "river-swim", "--epsilon", "little"], "such as '1%'; got 'little'"),
+        (["plan", "river-swim", "--epsilon", "150%"], "got '150%'"),
+        (["plan", "river-swim", "--planner", "grow", "--epsilon", "1%"], "takes a budget and no epsilon"),
+        (["plan", "river-swim", "--set", "noise=pink"], "'sobol'"),
         (["plan", "river-swim", "--seed", "-2"], "seed"),
         (["plan", "river-swim", "--resume"], "--out"),
         (["plan", "nowhere.py:x"], "There is no file nowhere.py"),
@@ -159,8 +212,11 @@ def test_lists():
         (["plan", "crash.py:x"], "ZeroDivisionError: division by zero (crash.py, line 2)"),
         (["plan", "syntax.py:x"], "(syntax.py, line 2)"),
         (["plan", "exits.py:x"], "SystemExit"),
-        (["plan", "river-swim", "--set", "eta=10**400"], "positive finite number"),
-        (["plan", "river-swim", "--set", "K=99**99"], "whole number"),
+        (
+            ["plan", "river-swim", "--planner", "primal-dual", "--set", "eta=10**400"],
+            "positive finite number",
+        ),
+        (["plan", "river-swim", "--planner", "primal-dual", "--set", "K=99**99"], "whole number"),
         (["plan", "mountain-car:grid=5", "--rollouts", "1"], "at least 2, got 1"),
         (["plan", "river-swim", "--rollouts", "-5"], "got -5"),
         (["plan", "river-swim", "--out", "problem.py/run"], "Cannot write into the folder"),
@@ -196,7 +252,17 @@ def test_a_simulator_that_fails_is_the_users_news(tmp_path):
 
 
 def test_ctrl_c_stops_with_a_checkpoint(tmp_path):
-    arguments = ["plan", "random-linear", "--budget", str(10**11), "--out", str(tmp_path / "r"), "--json"]
+    arguments = [
+        "plan",
+        "random-linear",
+        "--planner",
+        "primal-dual",
+        "--budget",
+        str(10**11),
+        "--out",
+        str(tmp_path / "r"),
+        "--json",
+    ]
     child = subprocess.Popen(
         [sys.executable, "-m", "coreplan", *arguments],
         stdout=subprocess.PIPE,

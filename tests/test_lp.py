@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.optimize import OptimizeResult
 
 import coreplan
-from coreplan import lp
+from coreplan import verified
 from coreplan.core import CoreSet
 from coreplan.enumerated import Enumerated
 from coreplan.lp import FORMS, PAIRS, SolverError, UnboundedError, solve
@@ -79,7 +79,7 @@ def test_a_lying_solver_is_not_believed(monkeypatch):
         zero = OptimizeResult(marginals=np.zeros(rows))
         return OptimizeResult(x=np.zeros(n), status=0, message="optimal", ineqlin=zero, eqlin=zero)
 
-    monkeypatch.setattr(lp, "linprog", lies)
+    monkeypatch.setattr(verified, "linprog", lies)
     e = Enumerated.of(coreplan.make("river-swim"))
     for which in PAIRS:
         for form in FORMS:
@@ -98,7 +98,7 @@ def test_points_that_are_slightly_infeasible_add_up_and_are_refused(monkeypatch)
         y, w = mu * (1 + s), V + value * s / (1 - e.discount)
         return OptimizeResult(x=w, status=0, message="", ineqlin=OptimizeResult(marginals=-y))
 
-    monkeypatch.setattr(lp, "linprog", forged)
+    monkeypatch.setattr(verified, "linprog", forged)
     with pytest.raises(SolverError, match="could be verified"):
         solve(e, "classic", "dual")
 
@@ -113,7 +113,7 @@ def test_features_that_cannot_represent_are_blamed():
 
 
 def test_a_failing_setting_falls_back(monkeypatch):
-    real, calls = lp.linprog, []
+    real, calls = verified.linprog, []
 
     def flaky(*arguments, **named):
         calls.append(named["method"])
@@ -121,7 +121,7 @@ def test_a_failing_setting_falls_back(monkeypatch):
             return OptimizeResult(x=None, status=4, message="numerical difficulties")
         return real(*arguments, **named)
 
-    monkeypatch.setattr(lp, "linprog", flaky)
+    monkeypatch.setattr(verified, "linprog", flaky)
     e = Enumerated.of(coreplan.make("river-swim"))
     assert solve(e, "classic").value == pytest.approx(best_value(e), abs=1e-6)
     assert len(calls) == 2

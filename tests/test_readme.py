@@ -12,7 +12,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 
-@pytest.mark.parametrize("code", BLOCKS, ids=["first", "own", "theory"])
+@pytest.mark.parametrize("code", BLOCKS, ids=["first", "own", "select", "theory"])
 def test_python_blocks_run(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})

@@ -459,7 +459,7 @@ def test_kernels_with_the_wrong_arguments():
         ({"budget": 1.5}, "budget"),
         ({"seed": -1}, "seed"),
         ({"seed": "a"}, "seed"),
-        ({"planner": None}, "planner"),
+        ({"budget": None}, "epsilon"),
         ({"planner": "primal-dual"}, "must be a planner"),
         ({"core": (np.zeros(1), np.zeros(1))}, "must be a CoreSet"),
         ({"checkpoint_seconds": 0}, "checkpoint_seconds"),

@@ -5,7 +5,7 @@ from .check import Report, check
 from .core import CoreSet
 from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .judge import Certificate, Evaluation, certify, evaluate
-from .planners import Grow, PrimalDual
+from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
     CompiledFeatures,
@@ -30,6 +30,7 @@ __all__ = [
     "Certificate",
     "CompiledFeatures",
     "CompiledModel",
+    "CoreMirror",
     "CoreSet",
     "CoreplanError",
     "CoverageWarning",
@@ -43,10 +44,13 @@ __all__ = [
     "InputError",
     "Model",
     "NoiseModel",
+    "OptimisticPrimalDual",
     "Plan",
+    "PlugIn",
     "PrimalDual",
     "Problem",
     "Report",
+    "SampledLP",
     "ScalarModel",
     "SimulatorError",
     "SoftmaxPolicy",

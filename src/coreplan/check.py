@@ -106,8 +106,7 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
         _joined(pools[0].features, pools[1].features),
         np.concatenate([p.visits for p in pools]),
     )
-    repeats = max(1, queries // 4 // 512)
-    residual, spent = _residual(problem, theta, pool, repeats, rng)
+    residual, spent = _residual(problem, theta, pool, queries // 8, rng)
     rows = (
         *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), _reach(phi, pool, d),
         _radius_of_theta(problem, phi, theta), residual,
@@ -263,31 +262,42 @@ def _fitted(problem: Problem, core: CoreSet, phi: Phi, n: int, rng: np.random.Ge
 
 
 def _residual(
-    problem: Problem, theta: FloatArray, pool: Pool, repeats: int, rng: np.random.Generator
+    problem: Problem, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator
 ) -> tuple[Row, int]:
-    """r + gamma E max_a Q - Q at reachable pairs, drawn by visits: the root of the mean square, without its noise.
+    """The part of r + gamma E max_a Q - Q that is not linear in the features, at n reachable pairs drawn by visits.
 
-    Two independent halves of the samples of a pair give two estimates of its residual whose product has the square
-    of the residual as its mean: noise adds nothing on average.
+    The linear part is the noise of the fit, and another theta would take it away. Two independent samples of a pair give
+    two estimates whose product has the square of the residual as its mean, so that simulation noise adds nothing on
+    average; both are projected off the features' span first, and the degrees of freedom that this costs are given back.
     """
-    which = rng.choice(len(pool), size=256, p=pool.weights)
+    which = rng.choice(len(pool), size=n, p=pool.weights)
     states, actions = pool.states[which], pool.actions[which]
-    Q = _values(pair_features(problem.features, states, actions), theta)
-    guard, halves = Guard(problem, like=pool.states), []
-    V_top = 1.0 / (1.0 - problem.discount)
+    phi = pair_features(problem.features, states, actions)
+    Q, F = _values(phi, theta), _dense(phi, problem.features.dimension)
+    guard, top, halves = Guard(problem, like=pool.states), 1.0 / (1.0 - problem.discount), []
     for _ in range(2):
-        r, y = guard.step(rng, np.repeat(states, repeats, axis=0), np.repeat(actions, repeats))
-        V = np.clip(_best(problem, y, theta), 0.0, V_top)
-        halves.append((r + problem.discount * V).reshape(-1, repeats).mean(axis=1) - Q)
-    square = float((halves[0] * halves[1]).mean())
-    value = math.sqrt(max(square, 0.0))
-    light = GREEN if value <= 0.01 else AMBER if value <= 0.05 else RED
-    advice = "" if light == GREEN else " The features cannot express the values they lead to: enrich them."
+        r, y = guard.step(rng, states, actions)
+        halves.append(r + problem.discount * np.clip(_best(problem, y, theta), 0.0, top) - Q)
+    U, s, _ = np.linalg.svd(F, full_matrices=False)
+    U = U[:, s > s[0] * 1e-10]
+    free = n - U.shape[1]
+    if free < n // 2:
+        why = f"{n} pairs are too few for features of rank {U.shape[1]}; give at least {16 * U.shape[1]} queries."
+        return Row("Bellman residual", math.nan, GREY, why), 2 * n
+    one, two = (h - U @ (U.T @ h) for h in halves)
+    mean, error = float(one @ two) / free, float((one * two).std()) / math.sqrt(free)
+    value, least, most = (math.sqrt(max(mean + c * error, 0.0)) for c in (0.0, -2.0, 2.0))
+    light = GREEN if least <= 0.01 else AMBER if least <= 0.05 else RED
+    advice = (
+        " At this number of queries nothing smaller than that can be seen."
+        if light == GREEN
+        else " The features cannot express the values they lead to: enrich them."
+    )
     return Row(
         "Bellman residual", value, light,
-        f"{value:.3g} (root mean square over visits, a stand-in for the inherent Bellman error); a policy greedy on these "
-        f"values may lose up to about {2 * value:.2g} of a normalised value.{advice}",
-    ), 512 * repeats  # fmt: skip
+        f"between {least:.3g} and {most:.3g} (two standard errors; root mean square over visits, a stand-in for the "
+        f"inherent Bellman error). A policy greedy on such values may lose twice that.{advice}",
+    ), 2 * n  # fmt: skip
 
 
 def _values(phi: Phi, theta: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from .core import CORE_FILE, CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Certificate, Evaluation, evaluate
 from .judge import certify as run_certify
-from .planners import PLANNERS, Grow, PrimalDual, documented_settings, make_planner, options
+from .planners import PLANNERS, PlugIn, default_planner, documented_settings, make_planner, options
 from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem
 from .problem.locate import locate
@@ -74,11 +74,20 @@ def plan(
     ],
     planner: Annotated[
         str | None,
+        typer.Option(help="See `coreplan planners`; by default plug-in, or grow where there is no core set."),
+    ] = None,
+    budget: Annotated[
+        int | None,
         typer.Option(
-            help="See `coreplan planners`; by default primal-dual, or grow where there is no core set."
+            help="Simulator queries to spend at most; by default a million, with --epsilon ten million."
         ),
     ] = None,
-    budget: Annotated[int, typer.Option(help="Simulator queries to spend at most.")] = 1_000_000,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Or the accuracy to stop at: 0.01, or 1% of what the optimum is above uniform; by default 1% with plug-in."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
     out: Annotated[
         str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
@@ -100,11 +109,15 @@ def plan(
     # What a user's own code prints must not mix with the one JSON object.
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         where = locate(problem)
-        planner = planner or (Grow.name if where.core_pairs is None else PrimalDual.name)
+        planner = planner or default_planner(where.core_pairs is not None).name
         settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
         chosen = make_planner(planner, settings)
+        if budget is None and epsilon is None and getattr(chosen, "epsilon", None) is None:
+            budget, epsilon = (
+                (None, "1%") if isinstance(chosen, PlugIn) and not chosen.samples else (1_000_000, None)
+            )
         result = run_plan(
-            where, planner=chosen, budget=budget, seed=seed, out=out, resume=resume,
+            where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
             progress=False if as_json else None,
         )  # fmt: skip
         judged = _judge(where, result, seed, rollouts)

@@ -8,12 +8,18 @@ from typing import Any
 
 from ..errors import InputError, nearest
 from .base import Answers, Ask, Kernels, Planner, ReadOut, Setup, Stored, Verdict
+from .core_mirror import CoreMirror
 from .documented import documented_settings
 from .grow import Grow
+from .optimistic import OptimisticPrimalDual
+from .plug_in import PlugIn
 from .primal_dual import PrimalDual
+from .sampled_lp import SampledLP
 
-PLANNERS: dict[str, type[Planner]] = {planner.name: planner for planner in (PrimalDual, Grow)}
-_ARRAYS = ("theta0", "lambda1", "setup")  # not for a command line
+PLANNERS: dict[str, type[Planner]] = {
+    p.name: p for p in (PlugIn, Grow, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+}
+_ARRAYS = ("theta0", "lambda1", "setup", "most")  # not for a command line
 
 
 def options(name: str) -> list[str]:
@@ -32,19 +38,39 @@ def make_planner(name: str, settings: Mapping[str, Any]) -> Planner:
     return PLANNERS[name](**settings)
 
 
+def default_planner(has_core: bool) -> Planner:
+    """Where nobody has chosen: `PlugIn` with a core set, `Grow` without."""
+    return PlugIn() if has_core else Grow()
+
+
+def to_accuracy(planner: Planner, epsilon: float | str) -> Planner:
+    """The planner, told to stop at an accuracy; an InputError for one that cannot."""
+    if "epsilon" not in {f.name for f in dataclasses.fields(planner)}:  # type: ignore[arg-type]
+        raise InputError(
+            f"The planner '{planner.name}' cannot tell how accurate it is, so it takes a budget and no epsilon."
+        )
+    return dataclasses.replace(planner, epsilon=epsilon)  # type: ignore[type-var]
+
+
 __all__ = [
     "PLANNERS",
     "Answers",
     "Ask",
+    "CoreMirror",
     "Grow",
     "Kernels",
+    "OptimisticPrimalDual",
     "Planner",
+    "PlugIn",
     "PrimalDual",
     "ReadOut",
+    "SampledLP",
     "Setup",
     "Stored",
     "Verdict",
+    "default_planner",
     "documented_settings",
     "make_planner",
     "options",
+    "to_accuracy",
 ]

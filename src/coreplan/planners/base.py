@@ -7,13 +7,13 @@ model or a feature map: `run` simulates what it asks for, computes features, cou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core import CoreSet
-from ..problem import Phi, Problem
+from ..problem import Phi, Problem, Sparse
 from ..problem.model import FloatArray, IntArray, States
 from ..status import Status
 
@@ -75,6 +75,24 @@ class Stored(NamedTuple):
     @property
     def m(self) -> int:
         return len(self.rewards)
+
+
+def stored_setup(stored: Stored, known: Setup | None = None) -> Setup:
+    """The setup that samples were stored under: `known`, with their core; else read off the samples.
+
+    Sparse features do not say their dimension: it is then the largest index seen plus one.
+    """
+    phi, initial = stored.next_features, stored.initial_features
+    if known is not None:
+        return replace(known, core_features=stored.core_features, m=stored.m, discount=stored.discount)
+    if isinstance(phi, Sparse):
+        parts = [part for part in (stored.core_features, phi, initial) if isinstance(part, Sparse)]
+        d, A = 1 + max(int(part.index.max()) for part in parts), phi.index.shape[1]
+    else:
+        A, d = phi.shape[1:]
+    core = stored.core_features.weight if isinstance(stored.core_features, Sparse) else stored.core_features
+    radius = float(np.sqrt((core**2).sum(axis=1)).max())
+    return Setup(stored.core_features, stored.m, d, A, radius, stored.discount, stored.m)
 
 
 class ReadOut(NamedTuple):

@@ -1,7 +1,7 @@
 """Exact linear MDPs (`def:linMDP`): P = Phi W and r = Phi vartheta, with Phi and W stochastic.
 
 A transition draws a feature coordinate i ~ phi(x, a), then a next state from row i of W: two uniforms
-a query, and no table of size X^2.
+a query, and no table of size X^2. The step is a function of those two, so that a planner may give them.
 """
 
 from __future__ import annotations
@@ -11,29 +11,40 @@ from numba import njit
 from scipy import sparse
 
 from .features import Phi, Sparse
-from .model import CompiledModel, FloatArray, FunctionModel, IntArray, States
+from .model import CompiledModel, FloatArray, IntArray, NoiseModel, States
 from .tabular import Tabular, cumulate, draw_initial, first_above
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):
+def _transition(data, states, actions, n, u, v, rewards, next_states):
+    """Query n of the batch by two uniforms: u for the coordinate, v for the next state."""
     _, index, cumulative, r, rows = data
-    X = r.shape[0]
-    k = index.shape[2]
+    X, k = r.shape[0], index.shape[2]
+    x, a = states[n], actions[n]
+    l = 0
+    while l < k - 1 and cumulative[x, a, l] <= u:
+        l += 1
+    i = index[x, a, l]
+    rewards[n] = r[x, a]
+    next_states[n] = first_above(rows, i * X, (i + 1) * X, i + v) - i * X
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
-        x, a = states[n], actions[n]
         u, v = rng.random(), rng.random()
-        l = 0
-        while l < k - 1 and cumulative[x, a, l] <= u:
-            l += 1
-        i = index[x, a, l]
-        rewards[n] = r[x, a]
-        next_states[n] = first_above(rows, i * X, (i + 1) * X, i + v) - i * X
+        _transition(data, states, actions, n, u, v, rewards, next_states)
+
+
+@njit(cache=True, nogil=True)
+def _step_with(data, states, actions, noise, rewards, next_states):
+    for n in range(states.shape[0]):
+        _transition(data, states, actions, n, noise[n, 0], noise[n, 1], rewards, next_states)
 
 
 def linear_model(
     phi: Sparse, W: FloatArray, r: FloatArray, nu0: FloatArray, compiled: bool = True
-) -> CompiledModel | FunctionModel:
+) -> CompiledModel | NoiseModel:
     """The simulator of a linear MDP given by tables: phi `[X, A, k]`, W `[d, X]`, r `[X, A]`, nu0 `[X]`.
 
     With `compiled=False` the same simulator as plain NumPy functions; both give the same bits.
@@ -44,20 +55,20 @@ def linear_model(
     rows = (cumulate(W) + np.arange(d)[:, None]).ravel()  # [d * X]
     data = (cumulate(nu0), phi.index, cumulate(phi.weight), np.ascontiguousarray(r), rows)
     if compiled:
-        return CompiledModel(A, draw_initial, _step, data)
+        return CompiledModel(A, draw_initial, _step, data, noise_kernel=_step_with, noise_dimension=2)
     initial_cumulative, index, cumulative, rewards, _ = data
 
     def initial(rng: np.random.Generator, n: int) -> States:
         return np.minimum(np.searchsorted(initial_cumulative, rng.random(n), side="right"), X - 1)
 
-    def step(rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
-        u, v = rng.random((len(states), 2)).T
+    def step(states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        u, v = noise.T
         l = (cumulative[states, actions, :-1] <= u[:, None]).sum(axis=1)
         i = index[states, actions, l]
         y = np.searchsorted(rows, i + v, side="right") - i * X
         return rewards[states, actions], np.minimum(y, X - 1)
 
-    return FunctionModel(A, initial, step)
+    return NoiseModel(A, initial, step, noise_dimension=2)
 
 
 def linear_tabular(phi: Phi, W: FloatArray, r: FloatArray, nu0: FloatArray) -> Tabular:

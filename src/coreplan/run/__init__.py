@@ -14,7 +14,7 @@ from ..core import CORE_FILE, CoreSet
 from ..errors import CoreplanError, FileError, InputError, require_count, require_positive
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock
-from ..planners import Planner, Setup, Stored
+from ..planners import Planner, Setup, Stored, default_planner, to_accuracy
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, fingerprint
 from ..problem.features import digest
@@ -26,6 +26,8 @@ from .loop import Loop, make_loop
 from .progress import Interrupt, Progress, make_progress
 from .simulator import BLOCK, Simulator
 from .trace import Trace, next_point
+
+CAP = 10_000_000  # queries, where an accuracy is asked for and no budget is given
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Plan:
     seconds: float  # planning time, without compilation and without evaluating the trace's values
     warmup_seconds: float
     planner: Planner  # with every hyperparameter filled in
-    reason: str = ""  # why the planner doubts its result, and the cure; empty where it does not
+    reason: str = ""  # why the planner doubts its result, and the cure; or the accuracy that it estimates
     core: CoreSet | None = None  # the core set that was given, or the pairs that the planner chose
     stored: Stored | None = None  # the samples that the planner kept, for other planners to solve on
 
@@ -50,7 +52,8 @@ def plan(
     core: CoreSet | None = None,
     planner: Planner | None = None,
     *,
-    budget: int,
+    budget: int | None = None,
+    epsilon: float | str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     progress: Any = False,
@@ -58,12 +61,14 @@ def plan(
     checkpoint_seconds: float = 30.0,
     block: int = BLOCK,
 ) -> Plan:
-    """Plan: from a problem to ONE compact policy, with at most `budget` simulator queries.
+    """Plan: from a problem to ONE compact policy, with at most `budget` simulator queries or to an accuracy `epsilon`.
 
     Parameters
     ----------
     core: the core set; by default the one that the problem brings. A planner that finds its own needs none.
-    planner: for example `PrimalDual(K=5, eta=..., beta=..., alpha=..., D=...)`.
+    planner: by default `PlugIn()`, or `Grow()` where there is no core set.
+    epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a share of
+        what the optimum is above the uniform policy such as "1%". The budget is then a cap, by default 10 million.
     seed: same seed, same bits, however often the run is stopped and resumed.
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; one run a folder.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
@@ -77,10 +82,18 @@ def plan(
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
-    if planner is None or not hasattr(planner, "resolve"):
-        raise InputError(
-            f"`plan(planner=...)` must be a planner, for example PrimalDual(K=20, output='last'); got {planner!r}."
-        )
+    if planner is None:
+        planner = default_planner(core is not None or problem.core_pairs is not None)
+    if not hasattr(planner, "resolve"):
+        raise InputError(f"`plan(planner=...)` must be a planner, for example PlugIn(); got {planner!r}.")
+    if epsilon is not None:
+        planner = to_accuracy(planner, epsilon)
+    if budget is None:
+        if getattr(planner, "epsilon", None) is None:
+            raise InputError(
+                "`plan` needs budget=..., the queries to spend at most, or epsilon=..., an accuracy."
+            )
+        budget = CAP
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
     require_count("plan", budget=budget, block=block)

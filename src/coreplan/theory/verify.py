@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -23,37 +22,15 @@ from ..run.simulator import Simulator
 from ..seeds import planner_stream
 from .definitions import dense, inherent_bellman_error, linear_fit
 from .estimators import lambda_moments, point, theta_moments, theta_outcomes
+from .mirror import core_mirror
 from .naive import algorithm_1
 from .operators import compose, gradients, optimal, state_measure, value
 from .record import duality_gap, record
+from .rows import Row
+from .rows import above as _above
+from .rows import at_most as _at_most
+from .rows import equal as _equal
 from .theorem import bound
-
-
-class Row(NamedTuple):
-    """One claim: `measured` against `bound`; `relation` says how ('<=', '=' within 1e-6 or so, '>')."""
-
-    claim: str
-    label: str
-    relation: str
-    bound: float
-    measured: float
-    holds: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in ("claim", "label", "relation", "bound", "measured", "holds")}
-
-
-def _equal(claim: str, label: str, want: float, got: float, tolerance: float) -> Row:
-    return Row(claim, label, "=", float(want), float(got), bool(abs(want - got) <= tolerance))
-
-
-def _at_most(claim: str, label: str, limit: float, got: float) -> Row:
-    return Row(claim, label, "<=", float(limit), float(got), bool(got <= limit))
-
-
-def _above(claim: str, label: str, limit: float, got: float) -> Row:
-    return Row(claim, label, ">", float(limit), float(got), bool(got > limit))
-
 
 # Instances.
 
@@ -353,7 +330,7 @@ CLAIMS: dict[str, Callable[[], Iterable[Row]]] = {
     f.__name__: f
     for f in (
         lp_pairs, bellman_errors, estimators, naive_loop, policy_read_out, mirror_ascent, gradient_descent,
-        duality_to_suboptimality, duality_bound, theorem,
+        duality_to_suboptimality, duality_bound, theorem, core_mirror,
     )
 }  # fmt: skip
 

@@ -152,21 +152,34 @@ def _lazy_initial(rng, data, states):
 
 
 @njit(cache=True, nogil=True)
-def _lazy_step(rng, data, states, actions, rewards, next_states):
+def _lazy_transition(data, states, actions, n, u, v, phi, rewards, next_states):
+    """Query n of the batch by two uniforms; `phi [d]` is scratch."""
     key, _, core_states, core_actions, support, rows, vartheta = data
     d = vartheta.shape[0]
-    phi = np.empty(d)
+    _lazy_phi(key, core_states, core_actions, states[n], actions[n], phi)
+    reward, c, i = 0.0, 0.0, d - 1
+    for l in range(d):
+        reward += phi[l] * vartheta[l]
+        c += phi[l]
+        if c > u and i == d - 1:
+            i = l
+    rewards[n] = min(reward, 1.0)
+    next_states[n] = support[i, first_above(rows[i], 0, rows.shape[1], v)]
+
+
+@njit(cache=True, nogil=True)
+def _lazy_step(rng, data, states, actions, rewards, next_states):
+    phi = np.empty(data[6].shape[0])
     for n in range(states.shape[0]):
-        _lazy_phi(key, core_states, core_actions, states[n], actions[n], phi)
         u, v = rng.random(), rng.random()
-        reward, c, i = 0.0, 0.0, d - 1
-        for l in range(d):
-            reward += phi[l] * vartheta[l]
-            c += phi[l]
-            if c > u and i == d - 1:
-                i = l
-        rewards[n] = min(reward, 1.0)
-        next_states[n] = support[i, first_above(rows[i], 0, rows.shape[1], v)]
+        _lazy_transition(data, states, actions, n, u, v, phi, rewards, next_states)
+
+
+@njit(cache=True, nogil=True)
+def _lazy_step_with(data, states, actions, noise, rewards, next_states):
+    phi = np.empty(data[6].shape[0])
+    for n in range(states.shape[0]):
+        _lazy_transition(data, states, actions, n, noise[n, 0], noise[n, 1], phi, rewards, next_states)
 
 
 def _lazy(n_states: int, n_actions: int, d: int, discount: float, instance: int) -> Problem:
@@ -189,7 +202,9 @@ def _lazy(n_states: int, n_actions: int, d: int, discount: float, instance: int)
         return Tabular(states, r, np.full(n_states, 1.0 / n_states), factors=(Phi, W_full))
 
     return Problem(
-        model=CompiledModel(n_actions, _lazy_initial, _lazy_step, data),
+        model=CompiledModel(
+            n_actions, _lazy_initial, _lazy_step, data, noise_kernel=_lazy_step_with, noise_dimension=2
+        ),
         features=features,
         discount=discount,
         core_pairs=core,

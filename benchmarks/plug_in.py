@@ -1,0 +1,190 @@
+"""`PlugIn` on built-in problems: what a number of queries buys, and whether the stopping rule keeps its word.
+
+    python benchmarks/plug_in.py              # the table, seeds 0 to 9
+    python benchmarks/plug_in.py --stopping   # 50 fresh runs a problem at epsilon = 1%; some minutes
+
+Writes benchmarks/results/plug_in.json and plug_in.md (each call its own part). sub = (v* - v) / (v* - v_uniform), exact.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import coreplan
+from coreplan.exact import normalised, optimal_values, policy_value
+from coreplan.planners.bellman import Sampled, Through, as_rows
+from coreplan.problem import Sparse
+
+RESULTS = Path(__file__).parent / "results"
+LONG = "river-linear:L=15,discount=0.99"
+TABLE = [  # problem, noise, queries, sub asked for
+    ("random-linear", "independent", 800, 0.001),
+    ("random-linear", "sobol", 800, 0.001),
+    ("river-linear", "independent", 2_000, 0.002),
+    ("river-linear", "sobol", 2_000, 0.002),
+    (LONG, "independent", 4_500, 0.002),
+    (LONG, "sobol", 4_500, 0.002),
+    ("inventory", "independent", 45_000, 0.012),
+    ("inventory", "sobol", 8_000, 0.003),
+]
+STOPPING = [  # problem, noise, runs, largest N looked at
+    ("random-linear", "sobol", 50, 128),
+    ("river-linear", "sobol", 50, 128),
+    (LONG, "sobol", 50, 128),
+    ("inventory", "sobol", 50, 64),
+    ("random-linear", "independent", 50, 128),
+    ("river-linear", "independent", 50, 128),
+    (LONG, "independent", 50, 128),
+    ("inventory", "independent", 10, 256),
+]
+MISSED = 0.04
+
+
+class Judge:
+    """Exact subs of one problem, with the optimum computed once."""
+
+    def __init__(self, name: str) -> None:
+        self.problem = coreplan.make(name)
+        self.table, self.discount = self.problem.tabular(), self.problem.discount
+        self.best = normalised(self.table, optimal_values(self.table, self.discount)[0], self.discount)
+        self.uniform = self.value(coreplan.SoftmaxPolicy.uniform(self.problem.features))
+
+    def value(self, policy) -> float:
+        return policy_value(self.table, policy, self.discount)
+
+    def sub(self, policy) -> float:
+        return (self.best - self.value(policy)) / (self.best - self.uniform)
+
+    def sub_of(self, theta) -> float:
+        return self.sub(coreplan.SoftmaxPolicy(theta, np.inf, self.problem.features))
+
+
+def prefix_subs(judge: Judge, stored, most: int) -> dict[int, float]:
+    """Sub of the policy from the first N = 1, 2, 4, ... samples of each core pair."""
+    m = stored.m
+    phi = as_rows(stored.next_features)
+    n = len(phi.weight) // m
+    through = Through(stored.core_features, judge.problem.features.dimension)
+    subs, N = {}, 1
+    while min(n, most) >= N:
+        rows = (np.arange(N)[:, None] + n * np.arange(m)).ravel()  # sample-major
+        part = Sparse(phi.index[rows], phi.weight[rows])
+        sampled = Sampled(part, stored.rewards, as_rows(stored.initial_features), judge.discount)
+        subs[N] = judge.sub_of(sampled.solve(through, sampled.equal()).theta)
+        N *= 2
+    return subs
+
+
+def table() -> list[dict]:
+    rows = []
+    for name, noise, budget, asked in TABLE:
+        judge = Judge(name)
+        planner = coreplan.PlugIn(noise=noise)
+        runs = [coreplan.plan(judge.problem, planner=planner, budget=budget, seed=s) for s in range(10)]
+        subs = [judge.sub(run.policy) for run in runs]
+        halves = [prefix_subs(judge, run.stored, 1 << 20) for run in runs]
+        means = {N: float(np.mean([h[N] for h in halves])) for N in halves[0]}
+        m = runs[0].stored.m
+        enough = [N for N in means if all(means[M] <= asked for M in means if M >= N)]
+        row = {
+            "problem": name, "noise": noise, "budget": budget, "queries": runs[0].queries, "asked": asked,
+            "mean": float(np.mean(subs)), "max": float(np.max(subs)), "subs": subs,
+            "seconds": float(np.median([r.seconds for r in runs[1:]])),
+            "enough": m * min(enough) if enough else None,
+        }  # fmt: skip
+        rows.append(row)
+        print(
+            f"{name:32} {noise:12} {row['queries']:7,} queries  sub {row['mean']:.5f} (max {row['max']:.5f}), asked "
+            f"{asked}; {row['seconds']:.3f} s; enough: {row['enough']}",
+            flush=True,
+        )
+    return rows
+
+
+def stopping() -> list[dict]:
+    rows = []
+    for name, noise, runs, most in STOPPING:
+        judge = Judge(name)
+        stops, missed, subs = [], [], []
+        for seed in range(70_000, 70_000 + runs):
+            run = coreplan.plan(judge.problem, planner=coreplan.PlugIn(noise=noise), epsilon="1%", seed=seed)
+            stops.append(run.queries // run.stored.m)
+            missed.append(judge.sub(run.policy) > 0.01)
+            fixed = coreplan.PlugIn(noise=noise, samples=most)
+            whole = coreplan.plan(judge.problem, planner=fixed, budget=10**7, seed=seed)
+            subs.append(prefix_subs(judge, whole.stored, most))
+        lucky = [min((N for N in s if s[N] <= 0.01), default=most) for s in subs]
+        lasting = [min((N for N in s if all(s[M] <= 0.01 for M in s if M >= N)), default=most) for s in subs]
+        share = {N: float(np.mean([s[N] > 0.01 for s in subs])) for N in subs[0]}
+        reliable = min((N for N in share if all(share[M] <= MISSED for M in share if M >= N)), default=most)
+        row = {
+            "problem": name, "noise": noise, "runs": runs, "missed": int(np.sum(missed)),
+            "stops": stops, "lucky": lucky, "lasting": lasting, "reliable": reliable, "share_missed": share,
+            "ratio_lucky": float(np.mean(np.array(stops) / lucky)),
+            "ratio_lasting": float(np.mean(np.array(stops) / lasting)),
+            "ratio_reliable": float(np.mean(stops) / reliable),
+            "reliable_to_lucky": float(np.mean(reliable / np.array(lucky))),
+        }  # fmt: skip
+        rows.append(row)
+        print(
+            f"{name:32} {noise:12} missed {row['missed']} of {runs}; mean N {np.mean(stops):.1f}; ratio to the run's "
+            f"first N {row['ratio_lucky']:.2f}, lasting N {row['ratio_lasting']:.2f}, "
+            f"reliable N ({reliable}) {row['ratio_reliable']:.2f}",
+            flush=True,
+        )
+    return rows
+
+
+def page(results: dict) -> str:
+    lines = ["# PlugIn", "", "Made by `python benchmarks/plug_in.py` and `--stopping`. sub is exact.", ""]
+    if "table" in results:
+        lines += [
+            "Mean over seeds 0 to 9. *enough*: queries of the smallest N = 1, 2, 4, ... from which on the mean sub stays",
+            "below what was asked. *seconds*: the whole run, with every solve on the way.",
+            "",
+            "| problem | noise | queries | sub | largest | asked | enough | seconds |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{r['problem']}` | {r['noise']} | {r['queries']:,} | {r['mean']:.5f} | {r['max']:.5f} | {r['asked']} | "
+            f"{r['enough'] or 'more'} | {r['seconds']:.2f} |"
+            for r in results["table"]
+        ]
+    if "stopping" in results:
+        lines += [
+            "",
+            "## Stopping at epsilon = 1%",
+            "",
+            "Queries against three yardsticks, all on the same run's stream and in powers of two from N = 1: the *first* N",
+            "of the run whose policy happens to meet 1% (luck included); the first from which on it stays met (*lasting*);",
+            "and the smallest N that a fixed sample size would need to miss in at most 4% of the runs (*reliable*).",
+            "The rule never stops before N = 16. The last column says what luck is worth: the reliable N against the first,",
+            "that is the ratio of a rule that knows the problem.",
+            "",
+            "| problem | noise | missed | mean N | to first | to lasting | to reliable (N) | reliable to first |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{r['problem']}` | {r['noise']} | {r['missed']} of {r['runs']} | {np.mean(r['stops']):.1f} "
+            f"| {r['ratio_lucky']:.2f} | {r['ratio_lasting']:.2f} | {r['ratio_reliable']:.2f} ({r['reliable']}) "
+            f"| {np.mean(r['reliable'] / np.array(r['lucky'])):.2f} |"
+            for r in results["stopping"]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    path = RESULTS / "plug_in.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    part = "stopping" if "--stopping" in sys.argv else "table"
+    results[part] = stopping() if part == "stopping" else table()
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    (RESULTS / "plug_in.md").write_text(page(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""`SampledLP`: the paper's relaxed LP on samples that were drawn once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import InputError, require_count
+from ..problem import Phi, Sparse, available
+from ..problem.model import FloatArray, IntArray
+from ..status import Status
+from ..verified import Pair, solve_pair
+from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
+from .coordinates import Coordinates, Worst
+from .rates import default_D
+
+LARGEST = 100_000  # constraints: sampled states times actions
+PRICE = 2.0  # of slack; the multipliers sum to 1 where the core is complete, so that slack is never worth it there
+SPREAD = 0.5  # share of the objective that lies on all sampled next states
+_ACTIVE = 1e-5  # slack, or the multipliers of theta's bounds, above this are no rounding
+
+
+class Found(NamedTuple):
+    """The verified optimum of the sampled LP, and what to plan with."""
+
+    theta: FloatArray  # [d], V backed up once
+    value: float
+    slack: float  # the largest
+    bound: float  # what the bounds on theta are worth: the sum of their multipliers
+    error: float  # how far the value may be off
+
+
+class State(NamedTuple):
+    """The samples, and what the LP made of them; index is empty where features are dense."""
+
+    counts: IntArray  # [1] asks answered
+    theta: FloatArray  # [d]
+    found: FloatArray  # [4] value, slack, bound, error
+    score: FloatArray  # [1] of the feature farthest outside the core's span or hull
+    witness: FloatArray  # [d] that feature
+    rewards: FloatArray  # [m]
+    next_index: IntArray  # [m n, A, k]
+    next_weight: FloatArray  # [m n, A, k or d]
+    initial_index: IntArray  # [n0, A, k]
+    initial_weight: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampledLP(Planner):
+    """The paper's relaxed LP on samples: n next states of every core pair are drawn once, and the LP on them is solved.
+
+    It is `eq:QRALP-dual` with P^ in place of P:
+
+        min <start, V>  s.t.  V(y) >= phi(y, a) . theta at every sampled state,  Phi~ theta + slack >= r + gamma P^ V.
+
+    Two things keep it finite where the core set is incomplete: bounds on theta, and slack at a price above its worth
+    where the core is complete. Either being used makes the result doubtful. Half of the start is spread over all sampled
+    states, so that V is pinned down everywhere (for a complete core it does not change the optimum). The LP's own theta
+    is not unique and never acted on: V is backed up once, theta = pinv(Phi~) (r + gamma P^ V), and the policy is greedy.
+
+    On an exact linear MDP this is the optimal policy of the sampled model, the same as value iteration finds on it, in
+    more time: it is here for study, and for its verified optimum. At most 100,000 constraints.
+
+    Parameters
+    ----------
+    samples: n, for each core pair; by default what the budget allows.
+    n_initial: draws from nu0.
+    """
+
+    name: ClassVar[str] = "sampled-lp"
+    growing: ClassVar[frozenset[str]] = frozenset(State._fields[-4:])
+
+    samples: int | None = None
+    n_initial: int = 100
+    setup: Setup | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_count("SampledLP", samples=self.samples, n_initial=self.n_initial)
+
+    def resolve(self, setup: Setup) -> SampledLP:
+        n = self.samples or setup.budget // setup.m
+        if n < 1 or n * setup.m > setup.budget:
+            raise InputError(
+                f"A budget of {setup.budget} queries is below {max(n, 1) * setup.m} = {max(n, 1)} samples of each of the "
+                f"m = {setup.m} core pairs. Raise the budget."
+            )
+        rows = (n * setup.m + self.n_initial) * setup.n_actions
+        if rows > LARGEST:
+            raise InputError(
+                f"{n} samples of each of m = {setup.m} core pairs, with {setup.n_actions} actions, make an LP of {rows:,} "
+                f"constraints; at most {LARGEST:,} are solved. Set `samples` to "
+                f"{max(1, (LARGEST // setup.n_actions - self.n_initial) // setup.m)}, or use another planner."
+            )
+        return replace(self, samples=n, setup=setup)
+
+    def init(self, rng: np.random.Generator) -> State:
+        m, d = self._setup.m, self._setup.dimension
+        index, weight = np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0, 0))
+        return State(
+            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.array([-1.0]), np.zeros(d), np.zeros(m),
+            index, weight, index, weight,
+        )  # fmt: skip
+
+    def size(self, state: State) -> int | None:
+        assert self.samples is not None
+        return None if state.counts[0] else self.samples * self._setup.m
+
+    def ask(self, state: State, rng: np.random.Generator) -> Ask:
+        m, size = self._setup.m, self.size(state)
+        assert size is not None
+        return Ask(core_index=np.repeat(np.arange(m), size // m), n_initial=self.n_initial)
+
+    def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
+        assert answers.next_features is not None and answers.initial_features is not None
+        rewards = answers.rewards.reshape(self._setup.m, -1).mean(axis=1)
+        state = state._replace(
+            counts=np.ones(1, dtype=np.int64), rewards=rewards,
+            **_split("next", answers.next_features), **_split("initial", answers.initial_features),
+        )  # fmt: skip
+        samples = self.stored(state)
+        assert samples is not None
+        found, worst = self._solve(samples)
+        return state._replace(
+            theta=found.theta, found=np.array(found[1:]), score=np.array([worst.score]), witness=worst.feature
+        )
+
+    def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
+        """The LP on samples that another planner stored: the policy, and the doubts, if any."""
+        planner = replace(self, setup=stored_setup(stored, self.setup))
+        found, worst = planner._solve(stored)
+        return ReadOut(found.theta, math.inf), planner._verdict(found, worst)
+
+    def _solve(self, stored: Stored) -> tuple[Found, Worst]:
+        co = self._coordinates
+        worst = max(
+            (co.worst(stored.next_features), co.worst(stored.initial_features)), key=lambda w: w.score
+        )
+        return solve_sampled(stored, co), worst
+
+    # What came of it.
+
+    def policy(self, state: State) -> ReadOut:
+        return ReadOut(state.theta.copy(), math.inf if state.counts[0] else 1.0)
+
+    def stored(self, state: State) -> Stored | None:
+        if not state.counts[0] or self._setup.core_features is None:
+            return None
+        following = _joined(state.next_index, state.next_weight)
+        initial = _joined(state.initial_index, state.initial_weight)
+        return Stored(self._setup.core_features, state.rewards, following, initial, self._setup.discount)
+
+    def verdict(self, state: State) -> Verdict | None:
+        if not state.counts[0]:
+            return Verdict(Status.DOUBTFUL, "Nothing was sampled: the policy is the uniform one.")
+        found = Found(state.theta, *(float(x) for x in state.found))
+        return self._verdict(found, Worst(float(state.score[0]), state.witness))
+
+    def _verdict(self, found: Found, worst: Worst) -> Verdict | None:
+        outside = self._coordinates.verdict(worst, self._setup.radius)
+        if outside or max(found.slack, found.bound) <= _ACTIVE:
+            return outside
+        return Verdict(
+            Status.DOUBTFUL,
+            f"The LP is finite only by its slack ({found.slack:.2g}) or its bounds on theta (worth {found.bound:.2g}): "
+            "the core set is incomplete, or the features cannot represent the values. Add core pairs or features.",
+        )
+
+    def check(self, state: State) -> None:
+        if not state.counts[0]:
+            return
+        assert self.samples is not None
+        rows = {"next": self.samples * self._setup.m, "initial": self.n_initial}
+        for name, n in rows.items():
+            index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
+            if weight.ndim != 3 or weight.shape[:2] != (n, self._setup.n_actions):
+                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+            if index.size and (
+                index.shape != weight.shape or not 0 <= index.min() <= index.max() < self._setup.dimension
+            ):
+                raise ValueError(f"'{name}_index' does not fit")
+
+    def diagnostics(self, state: State) -> Mapping[str, float]:
+        return {
+            "theta_norm": float(np.linalg.norm(state.theta)),
+            "lp_value": float(state.found[0]) if state.counts[0] else math.nan,
+            "slack": float(state.found[1]),
+            "bound": float(state.found[2]),
+        }
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"samples": self.samples, "n_initial": self.n_initial}
+
+    @property
+    def _setup(self) -> Setup:
+        assert self.setup is not None, "resolve() comes first"
+        return self.setup
+
+    @cached_property
+    def _coordinates(self) -> Coordinates:
+        assert self._setup.core_features is not None, "plan() sees to it"
+        return Coordinates(self._setup.core_features, self._setup.dimension)
+
+
+# The LP.
+
+
+def solve_sampled(stored: Stored, co: Coordinates) -> Found:
+    """The sampled LP, verified; V backed up once."""
+    m, d, gamma = co.m, co.d, stored.discount
+    next_rows, allowed = _matrix(stored.next_features, d)
+    initial_rows, allowed0 = _matrix(stored.initial_features, d)
+    rows, which = _distinct(sparse.vstack([next_rows, initial_rows]), np.concatenate([allowed, allowed0]))
+    n0, N = len(allowed0), int(which.max()) + 1
+    n = (len(which) - n0) // m
+    P = sparse.csr_matrix(
+        (np.full(m * n, 1.0 / n), (np.repeat(np.arange(m), n), which[: m * n])), shape=(m, N)
+    )
+    start = np.bincount(which[m * n :], minlength=N) / n0
+    start = (1 - gamma) * ((1 - SPREAD) * start + SPREAD * np.asarray(P.mean(axis=0)).ravel())
+    D = default_D(stored.core_features, d, gamma)
+    pair = _pair(rows, P, stored.rewards, co.core, start, gamma, D)
+    found = solve_pair(
+        pair, "sampled", 1.0 / (1.0 - gamma), lambda: "This should not happen: theta is bounded."
+    )
+    V, slack, k = found.w[:N], found.w[N + d :], rows.features.shape[0]
+    q = stored.rewards + gamma * (P @ V)
+    theta = q if co.identity else co.pinv @ q
+    bounds = found.y[k + 2 * m :]
+    return Found(theta, float(start @ V), float(slack.max()), float(bounds.sum()), found.error)
+
+
+class _Rows(NamedTuple):
+    """The pairs (y, a) of distinct sampled states, y their number."""
+
+    features: Any  # [K, d] csr
+    state: IntArray  # [K]
+
+
+def _pair(
+    rows: _Rows, P: Any, r: FloatArray, core: FloatArray, start: FloatArray, gamma: float, D: float
+) -> Pair:
+    """w = (V, theta, slack): V - phi theta >= 0; Phi~ theta + slack - gamma P^ V >= r; slack >= 0; |theta_i| <= D."""
+    K, (m, d), N = len(rows.state), core.shape, len(start)
+    E = sparse.csr_matrix((np.ones(K), (np.arange(K), rows.state)), shape=(K, N))
+    I_m, I_d = sparse.identity(m), sparse.identity(d)
+    GT = sparse.bmat(
+        [[E, -rows.features, None], [-gamma * P, sparse.csr_matrix(core), I_m], [None, None, I_m],
+         [None, I_d, None], [None, -I_d, None]], format="csr",
+    )  # fmt: skip
+    c = np.concatenate([np.zeros(K), r, np.zeros(m), np.full(2 * d, -D)])
+    g = np.concatenate([start, np.zeros(d), np.full(m, PRICE)])
+    return Pair(c, sparse.csc_matrix(GT.T), g, N)
+
+
+def _matrix(phi: Phi, d: int) -> tuple[Any, Any]:
+    """All features of a batch, `[n A, d]` csr with forbidden rows empty; and which actions are allowed, `[n, A]`."""
+    allowed = available(phi)
+    n, A = allowed.shape
+    if isinstance(phi, Sparse):
+        weight, k = np.where(allowed[..., None], phi.weight, 0.0), phi.index.shape[2]
+        entries = (weight.ravel(), phi.index.ravel(), np.arange(0, n * A * k + 1, k))
+        matrix = sparse.csr_matrix(entries, shape=(n * A, d))
+        matrix.sum_duplicates()
+    else:
+        matrix = sparse.csr_matrix(np.where(allowed[..., None], phi, 0.0).reshape(n * A, d))
+    matrix.eliminate_zeros()
+    return matrix, allowed
+
+
+def _distinct(matrix: Any, allowed: Any) -> tuple[_Rows, IntArray]:
+    """The allowed rows of states with distinct features, and for each state which of those it is, `[n]`."""
+    n, A = allowed.shape
+    matrix = sparse.csr_matrix(matrix)
+    number: dict[bytes, int] = {}
+    first: list[int] = []
+    which = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        a, b = matrix.indptr[i * A], matrix.indptr[(i + 1) * A]
+        shape = np.diff(matrix.indptr[i * A : (i + 1) * A + 1]).tobytes() + allowed[i].tobytes()
+        key = shape + matrix.indices[a:b].tobytes() + matrix.data[a:b].tobytes()
+        which[i] = number.setdefault(key, len(number))
+        if which[i] == len(first):
+            first.append(i)
+    states = np.array(first)
+    keep = (states[:, None] * A + np.arange(A))[allowed[states]]
+    return _Rows(matrix[keep], np.repeat(np.arange(len(states)), allowed[states].sum(axis=1))), which
+
+
+def _split(name: str, phi: Phi) -> dict[str, Any]:
+    index = phi.index if isinstance(phi, Sparse) else np.zeros((0, 0, 0), dtype=np.int64)
+    return {f"{name}_index": index, f"{name}_weight": phi.weight if isinstance(phi, Sparse) else phi}
+
+
+def _joined(index: IntArray, weight: FloatArray) -> Phi:
+    return Sparse(index, weight) if index.size else weight
