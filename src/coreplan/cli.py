@@ -102,7 +102,7 @@ def plan(
         bool,
         typer.Option(
             "--certify",
-            help="Certify the policy afterwards, with 50,000 queries more or as many as it takes.",
+            help="Certify the policy, with 50,000 queries more or as many as needed.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
