@@ -8,7 +8,7 @@ demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long

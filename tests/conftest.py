@@ -10,6 +10,8 @@ SOURCE = Path(coreplan.__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # a worker of pytest-xdist: its master has done it
     newest = max(p.stat().st_mtime for p in SOURCE.rglob("*.py"))
     for cached in SOURCE.rglob("*.nb[ic]"):
         if cached.stat().st_mtime < newest:

@@ -22,6 +22,7 @@ from .core import CORE_FILE, CoreSet
 from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Certificate, Evaluation, evaluate
 from .judge import certify as run_certify
+from .judge.certify import least_queries
 from .planners import PLANNERS, Grow, PlugIn, default_planner, documented_settings, make_planner, options
 from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem
@@ -98,7 +99,11 @@ def plan(
         int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
     ] = None,
     certify: Annotated[
-        bool, typer.Option("--certify", help="Certify the policy afterwards, with 50,000 queries more.")
+        bool,
+        typer.Option(
+            "--certify",
+            help="Certify the policy, with 50,000 queries more or as many as needed.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
 ) -> None:
@@ -124,7 +129,7 @@ def plan(
         )  # fmt: skip
         judged = _judge(where, result, seed, rollouts)
         asked = certify and result.status is not Status.INTERRUPTED
-        certificate = run_certify(where, result.core, result.policy, seed=seed) if asked else None
+        certificate = _certify(where, result, seed) if asked else None
     record = _record(where, planner, seed, out, result, judged)
     if certificate:
         record["certificate"] = certificate.as_dict()
@@ -326,6 +331,15 @@ def _show(problem: Problem, record: dict[str, Any], result: Plan) -> None:
     )
     console.print(table)
     console.print(f"{result.status.sentence} {result.reason}".strip(), markup=False)
+
+
+def _certify(problem: Problem, result: Plan, seed: int) -> Certificate | None:
+    core = result.core or (CoreSet.of(problem) if problem.core_pairs is not None else None)
+    if core is None:
+        print("No core set was given or found, so there is nothing to certify on.", file=sys.stderr)
+        return None
+    queries = max(50_000, least_queries(len(core), problem.discount))
+    return run_certify(problem, core, result.policy, queries=queries, seed=seed)
 
 
 def _show_certificate(c: Certificate) -> None:
