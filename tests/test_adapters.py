@@ -734,3 +734,24 @@ def test_policy_values_are_exact_through_the_table():
         V = r + 0.9 * P @ V
     uniform = coreplan.SoftmaxPolicy.uniform(problem.features)
     assert policy_value(table, uniform, 0.9) == pytest.approx(0.1 * table.nu0 @ V, abs=1e-12)
+
+
+def test_the_box_is_seen_through_the_terminal_column():
+    narrow = interpolation([-0.7, -0.01], [-0.45, 0.01], [5, 5], 3)
+    problem = coreplan.from_gymnasium("MountainCar-v0", narrow, 0.99)
+    with pytest.warns(coreplan.CoverageWarning, match="clip"):
+        coreplan.plan(problem, planner=coreplan.Grow(rounds=2), budget=600)
+
+
+def test_tables_that_the_environment_does_not_follow_are_refused():
+    gym = pytest.importorskip("gymnasium")
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
+    class Paid(FrozenLakeEnv):
+        def step(self, action):
+            state, reward, *rest = super().step(action)
+            return state, reward - 0.5, *rest
+
+    assert issubclass(Paid, gym.Env)
+    with pytest.raises(coreplan.InputError, match="does not do what its table"):
+        coreplan.from_gymnasium(Paid())

@@ -450,3 +450,9 @@ def test_rollout_faults_are_noticed(old, new, tmp_path, monkeypatch):
     broken = mutant(pools, old, new, tmp_path, monkeypatch)
     with pytest.raises(AssertionError):
         rollouts_right(broken.rollout_pool)
+
+
+def test_distinct_pairs_of_huge_whole_numbers():
+    states = np.array([2**60, 2**60 + 1, 2**60], dtype=np.uint64)
+    core = CoreSet.distinct(states, np.zeros(3, dtype=np.int64))
+    assert core.states.tolist() == [2**60, 2**60 + 1]

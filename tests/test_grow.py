@@ -335,3 +335,39 @@ def test_bad_settings(make, words):
     with pytest.raises(coreplan.InputError) as caught:
         make()
     assert words in str(caught.value)
+
+
+def test_features_that_tell_no_action_apart_are_said():
+    base = chain(6, 1.0)
+
+    def phi(states):
+        return np.repeat(np.eye(6)[states][:, None], 2, axis=1)
+
+    blind = Problem(base.model, FunctionFeatures(phi, 2, 6, 1.0), 0.9)
+    result = plan(blind, planner=Grow(), budget=2000, seed=0)
+    assert result.status is Status.DOUBTFUL and "tell actions apart" in result.reason
+
+
+def test_one_action_is_no_reason_for_doubt():
+    model = FunctionModel(
+        1, lambda rng, n: np.zeros((n, 1)), lambda rng, x, a: (rng.random(len(x)), rng.random(x.shape))
+    )
+    problem = Problem(model, FunctionFeatures(lambda x: x[:, None], 1, 1, 1.0), 0.9)
+    assert plan(problem, planner=Grow(), budget=500, seed=0).status is Status.FINISHED
+
+
+def test_states_of_another_dtype_are_refused_not_wrapped():
+    base = chain(300, 1.0)
+
+    def step(rng, states, actions):
+        return base.model.step(rng, states.astype(np.int64), actions)
+
+    narrow = FunctionModel(2, lambda rng, n: np.zeros(n, dtype=np.int8), step)
+    with pytest.raises(coreplan.SimulatorError, match="int64"):
+        plan(Problem(narrow, base.features, 0.9), planner=Grow(), budget=1000)
+
+
+def test_a_given_core_does_not_hide_what_was_queried():
+    problem = coreplan.make("river-linear")
+    result = plan(problem, CoreSet.of(problem), Grow(), budget=600)
+    assert len(result.core) > len(CoreSet.of(problem))

@@ -367,3 +367,35 @@ def test_one_available_action_everywhere_leaves_no_choice():
     judged = coreplan.evaluate(problem, result.policy)
     assert judged.gap == pytest.approx(0.0, abs=1e-12) and np.isfinite(result.policy.theta).all()
     assert len(problem.core_pairs[1]) == S
+
+
+def test_pools_and_checks_keep_to_the_mask():
+    """Forbidden pairs are neither simulated nor put into a pool."""
+    from coreplan.core import rollout_pool, uniform_pool
+    from coreplan.problem import one_hot
+
+    def mask(states):
+        return np.stack([states % 2 == 0, np.ones(len(states), dtype=bool)], axis=1)
+
+    def step(rng, states, actions):
+        assert mask(states)[np.arange(len(states)), actions].all()
+        return rng.random(len(states)), rng.integers(0, 6, len(states))
+
+    model = coreplan.FunctionModel(2, lambda rng, n: rng.integers(0, 6, n), step)
+    problem = coreplan.Problem(model, one_hot(6, 2), 0.9, mask=mask)
+    for pool in (
+        rollout_pool(problem, None, 200, actions="all"),
+        rollout_pool(problem, None, 200),
+        uniform_pool(problem, 50, box=(0, 5)),
+        uniform_pool(problem, 50, box=(0, 5), actions="all"),
+    ):
+        assert mask(pool.states)[np.arange(len(pool)), pool.actions].all()
+    assert coreplan.check(problem, queries=2000)["hull error"].light == "green"
+
+
+def test_a_mask_may_be_added_to_a_problem_with_a_carried_core():
+    import dataclasses
+
+    problem = coreplan.make("river-swim")
+    masked = dataclasses.replace(problem, mask=lambda states: np.stack([states > 0, states >= 0], axis=1))
+    assert len(masked.core_pairs[1]) == len(problem.core_pairs[1]) - 1
