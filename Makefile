@@ -8,7 +8,7 @@ demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
