@@ -456,3 +456,9 @@ def test_distinct_pairs_of_huge_whole_numbers():
     states = np.array([2**60, 2**60 + 1, 2**60], dtype=np.uint64)
     core = CoreSet.distinct(states, np.zeros(3, dtype=np.int64))
     assert core.states.tolist() == [2**60, 2**60 + 1]
+
+
+def test_sparse_features_that_repeat_a_coordinate_are_refused():
+    rows = Sparse(np.array([[0, 1], [2, 2]]), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    with pytest.raises(coreplan.InputError, match="twice"):
+        Pool(np.arange(2), np.zeros(2, dtype=np.int64), rows)

@@ -204,3 +204,8 @@ def test_an_unavailable_pair_is_never_simulated():
 
     with pytest.raises(coreplan.SimulatorError, match="reward nan for state 1 and action 1"):
         Guard(problem).step(np.random.default_rng(0), np.array([1]), np.array([1]))
+
+
+def test_huge_action_numbers_are_refused():
+    with pytest.raises(coreplan.InputError, match="without gaps"):
+        from_pairs([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 0.9, [0, 1], [0, 10**9])

@@ -243,6 +243,13 @@ def _features(features: Any, N: int) -> Phi:
                 f"Sparse features of a pool of {N} pairs need index and weight of shape ({N}, k), indices not negative; "
                 f"got {index.shape} and {weight.shape}."
             )
+        used = np.sort(np.where(weight != 0.0, index, -1 - np.arange(index.shape[1])), axis=1)
+        twice = np.flatnonzero((used[:, 1:] == used[:, :-1]).any(axis=1))
+        if len(twice):
+            raise InputError(
+                f"The sparse features of pair {twice[0]} of the pool name a coordinate twice: {index[twice[0]].tolist()}. "
+                "Add the weights up, and pad with weight 0."
+            )
         features = Sparse(np.ascontiguousarray(index, dtype=np.int64), np.ascontiguousarray(weight))
     else:
         weight = features = np.ascontiguousarray(features, dtype=float)

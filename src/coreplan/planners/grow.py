@@ -196,7 +196,13 @@ class Grow(Planner):
     # Rounds.
 
     def _round_is_over(self, state: State) -> bool:
-        done = self._setup.budget * (int(state.counts[1]) + 1) // self.rounds
+        k, budget = int(state.counts[1]), self._setup.budget
+        # Beyond the last round of a smaller budget that was raised, rounds go on with the length of the new one.
+        done = (
+            budget * (k + 1) // self.rounds
+            if k < self.rounds
+            else int(state.counts[2]) + budget // self.rounds
+        )
         size = self.size(state)
         return size is None or state.counts[0] + size > done
 

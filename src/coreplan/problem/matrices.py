@@ -17,6 +17,8 @@ from .model import FloatArray
 from .problem import Problem
 from .tabular import Tabular, tabular_model
 
+_LARGEST = 100_000_000  # pairs that are written out
+
 
 def from_matrices(
     P: Any, R: Any, discount: float, *, nu0: Any = None, terminal: Sequence[int] | None = None,
@@ -60,6 +62,11 @@ def from_pairs(
             f"`from_pairs(s_indices=...)` names state {s.max()}; Q has {S} columns, states 0 to {S - 1}."
         )
     A = int(a.max()) + 1
+    if S * A > _LARGEST:
+        raise InputError(
+            f"`from_pairs(a_indices=...)` names action {A - 1}: {S} states x {A} actions are too many to be written out. "
+            "Number the actions 0, 1, 2, ... without gaps."
+        )
     rows = s * A + a
     order, counts = np.unique(rows, return_counts=True)
     if counts.max() > 1:

@@ -92,6 +92,10 @@ def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[
             f"{name} has the action space {space}, which is not discrete. Say which values the actions stand "
             "for: actions=[...], such as actions=[-2.0, 0.0, 2.0]."
         )
+    if not isinstance(actions, (list, tuple, np.ndarray)):
+        raise InputError(
+            f"`actions=[...]` must be a list of the values that actions stand for, got {actions!r}."
+        )
     if len(actions) == 0:
         raise InputError("`actions=[...]` must name at least one action.")
     if kind != "Box":
@@ -112,7 +116,10 @@ def reward_bounds(given: Any, known: tuple[float, float] | None, name: str) -> t
             f"The rewards of {name} are not known to coreplan. Give reward_range=(lowest, highest): "
             "every reward must lie within, and 0 is added for what comes after the end."
         )
-    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2 or not np.isfinite(bounds).all():
+    numbers = isinstance(bounds, (tuple, list)) and all(
+        isinstance(b, (int, float, np.number)) for b in bounds
+    )
+    if not numbers or len(bounds) != 2 or not np.isfinite(bounds).all():
         raise InputError(f"`reward_range` must be (lowest, highest), two finite numbers, got {bounds!r}.")
     if bounds[0] > bounds[1]:
         raise InputError(f"`reward_range` must be (lowest, highest), got {bounds!r}.")
@@ -148,7 +155,12 @@ def terminal_problem(
 
 def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, IntArray]:
     """Core pairs over D columns get the terminal column and pair; those over D + 1 are taken as they are."""
-    states, actions = np.asarray(pairs[0], dtype=np.float64), np.asarray(pairs[1])
+    try:
+        states, actions = np.asarray(pairs[0], dtype=np.float64), np.asarray(pairs[1])
+    except (TypeError, ValueError, IndexError):
+        raise InputError(
+            f"`core_pairs` must be (states, actions), two arrays of numbers, got {pairs!r}."
+        ) from None
     if states.ndim != 2 or states.shape[1] not in (columns, columns + 1):
         raise InputError(
             f"`core_pairs=(states, actions)` needs states of shape (m, {columns}), to which the terminal pair is "
