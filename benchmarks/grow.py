@@ -47,7 +47,8 @@ def exact(spec: str, budget: int) -> dict:
         seconds.append(result.seconds)
     failed = [s > FAILED for s in subs]
     return {
-        "problem": spec, "budget": budget, "mean": float(np.mean(subs)), "max": max(subs),         "failed": sum(failed), "failed_and_doubtful": sum(f and d for f, d in zip(failed, doubtful, strict=True)),
+        "problem": spec, "budget": budget, "mean": float(np.mean(subs)), "max": max(subs),
+        "failed": sum(failed), "failed_and_doubtful": sum(f and d for f, d in zip(failed, doubtful, strict=True)),
         "false_alarms": sum(d and not f for f, d in zip(failed, doubtful, strict=True)),
         "seconds": float(np.mean(seconds)),
     }  # fmt: skip

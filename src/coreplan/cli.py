@@ -129,10 +129,16 @@ def plan(
         )  # fmt: skip
         judged = _judge(where, result, seed, rollouts)
         asked = certify and result.status is not Status.INTERRUPTED
-        certificate = _certify(where, result, seed) if asked else None
+        certificate, refused = None, ""
+        try:
+            certificate = _certify(where, result, seed) if asked else None
+        except CoreplanError as error:  # the plan is finished and must not be lost
+            refused = str(error)
     record = _record(where, planner, seed, out, result, judged)
     if certificate:
         record["certificate"] = certificate.as_dict()
+    if refused:
+        print(f"No certificate: {refused}", file=sys.stderr)
     if as_json:
         print(json.dumps(record, allow_nan=False))
     else:

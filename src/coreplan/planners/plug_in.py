@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError, require_count, require_positive
 from ..problem import Phi, Sparse
+from ..problem.guard import REPEATED
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
@@ -98,14 +99,15 @@ class PlugIn(Planner):
     def resolve(self, setup: Setup) -> PlugIn:
         if setup.core_features is None:
             raise InputError("PlugIn needs a core set. Give one, or use Grow, which finds its own pairs.")
-        if setup.budget < setup.m * (self.samples or 1):
-            raise InputError(
-                f"A budget of {setup.budget} queries is below {setup.m * (self.samples or 1)}: PlugIn queries each of "
-                f"the {setup.m} core pairs {self.samples or 1} times at least. Raise the budget."
-            )
-        noise = self.noise
+        least, noise = setup.m * (self.samples or 1), self.noise
         if noise == "auto":
-            noise = "sobol" if 0 < (setup.noise_dimension or 0) <= MOST_COORDINATES else "independent"
+            able = 0 < (setup.noise_dimension or 0) <= MOST_COORDINATES and setup.budget >= least + REPEATED
+            noise = "sobol" if able else "independent"
+        if setup.budget < least + (REPEATED if noise == "sobol" else 0):
+            raise InputError(
+                f"A budget of {setup.budget} queries is below {least}: PlugIn queries each of the {setup.m} core pairs "
+                f"{self.samples or 1} times at least, and with Sobol noise {REPEATED} pairs once more. Raise the budget."
+            )
         if noise == "sobol" and not 0 < (setup.noise_dimension or 0) <= MOST_COORDINATES:
             raise InputError(
                 "`PlugIn(noise='sobol')` needs a simulator that is a function of its noise: a NoiseModel, or a "
@@ -183,7 +185,7 @@ class PlugIn(Planner):
     @property
     def _cap(self) -> int:
         """Most samples a pair. Of a quasi-random sequence whole quarters of a doubling: odd ends unbalance it."""
-        cap = self._setup.budget // self._setup.m
+        cap = (self._setup.budget - (REPEATED if self.noise == "sobol" else 0)) // self._setup.m
         if self.noise == "sobol" and self.samples is None:
             quarter = max(1, 2 ** (cap.bit_length() - 3))
             cap -= cap % quarter

@@ -58,6 +58,7 @@ class Simulator:
             "initial_draws": self.initial_draws,
             "block_number": self.block_number,
             "used": self.used,
+            "repeated": self.guard.repeated,
             "stream": state_of(self.stream),
         }
 
@@ -67,6 +68,7 @@ class Simulator:
         if not all(0 <= n < 2**63 for n in counters):
             raise ValueError(f"counters {counters} out of range")
         self.queries, self.initial_draws, self.block_number, self.used = counters
+        self.guard.repeated = int(mark["repeated"])
         self.stream = simulator_stream(self.seed, self.block_number)
         restore(self.stream, mark["stream"])
 
@@ -104,7 +106,9 @@ class Simulator:
             if noise is None:
                 parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
             else:
+                repeated = self.guard.repeated
                 parts.append(self.guard.step_with(states[piece], actions[piece], noise[piece]))
+                self.served(self.guard.repeated - repeated, 0)
             self.served(len(parts[-1][0]), 0)
         if len(parts) == 1:
             return parts[0]
