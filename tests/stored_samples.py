@@ -6,8 +6,8 @@ import numpy as np
 
 import coreplan
 from coreplan.planners import Stored
-from coreplan.planners.coordinates import as_matrix
 from coreplan.problem import Sparse, available
+from coreplan.problem.features import dense_rows
 
 
 def sampled(problem, n, seed, core=None, n_initial=100):
@@ -23,14 +23,14 @@ def dense(phi, d):
     if not isinstance(phi, Sparse):
         return phi
     n, A, k = phi.index.shape
-    return as_matrix(Sparse(phi.index.reshape(-1, k), phi.weight.reshape(-1, k)), d).reshape(n, A, d)
+    return dense_rows(Sparse(phi.index.reshape(-1, k), phi.weight.reshape(-1, k)), d).reshape(n, A, d)
 
 
 def fixed_point(stored, d):
     """theta = lstsq(Phi~, r + gamma mean max_a phi . theta), iterated until it stands still."""
     Y, allowed = dense(stored.next_features, d), available(stored.next_features)
     Y = np.where(allowed[..., None], Y, 0.0)
-    pinv = np.linalg.pinv(as_matrix(stored.core_features, d))
+    pinv = np.linalg.pinv(dense_rows(stored.core_features, d))
     theta = np.zeros(d)
     while True:
         V = np.where(allowed, Y @ theta, -np.inf).max(axis=1).reshape(stored.m, -1).mean(axis=1)

@@ -11,8 +11,9 @@ import pytest
 import coreplan
 from coreplan import CoreMirror, CoreSet, Status, plan
 from coreplan.planners import Ask, Setup, core_mirror, core_mirror_kernels
-from coreplan.planners.core_mirror import dense_rows, hull_distance
+from coreplan.planners.core_mirror import hull_distance
 from coreplan.problem import available, from_pairs
+from coreplan.problem.features import dense_rows
 from coreplan.run.loop import PythonLoop, make_loop
 from coreplan.run.progress import Interrupt
 from coreplan.run.simulator import Simulator

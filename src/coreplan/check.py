@@ -19,6 +19,7 @@ from .errors import InputError, require_count
 from .planners.lspi import Equations, Samples, with_constant
 from .policy import SoftmaxPolicy
 from .problem import Phi, Problem, Sparse, checked, coverage
+from .problem.features import dense_rows
 from .problem.guard import Guard
 from .problem.model import FloatArray
 from .seeds import as_generator
@@ -161,7 +162,7 @@ def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
         why = f"m = {m}, d = {d}: too large for singular values."
         return Row("rank", math.nan, GREY, why), Row("condition", math.nan, GREY, why)
     else:
-        s = np.linalg.svd(_dense(phi, d), compute_uv=False)
+        s = np.linalg.svd(dense_rows(phi, d), compute_uv=False)
         rank = int((s > s[0] * max(m, d) * np.finfo(float).eps).sum())
         condition = float(s[0] / s[rank - 1]) if rank else math.inf
     full = rank == d
@@ -224,7 +225,7 @@ def _reach(phi: Phi, pool: Pool, d: int) -> Row:
     elif d > _DENSE:
         return Row("reach", math.nan, GREY, f"d = {d} is too large for it to be measured.")
     else:
-        C, F = _dense(phi, d), _dense(pool.features, d)
+        C, F = dense_rows(phi, d), dense_rows(pool.features, d)
         inside = np.linalg.lstsq(C.T, F.T, rcond=1e-10)[0]
         value = float(np.linalg.norm(F.T - C.T @ inside, axis=0).max())
     light = GREEN if value <= 1e-6 else RED
@@ -241,7 +242,7 @@ def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
     if unit_vectors(phi, d) is None:
         if min(len(q), d) > _DENSE:
             return Row("D", math.nan, GREY, f"m = {len(q)}, d = {d}: too large for least squares.")
-        norm = float(np.linalg.norm(np.linalg.lstsq(_dense(phi, d), q, rcond=1e-10)[0]))
+        norm = float(np.linalg.norm(np.linalg.lstsq(dense_rows(phi, d), q, rcond=1e-10)[0]))
     else:
         norm = float(np.linalg.norm(q))
     return Row(
@@ -280,7 +281,7 @@ def _residual(
     which = rng.choice(len(pool), size=n, p=pool.weights)
     states, actions = pool.states[which], pool.actions[which]
     phi = pair_features(problem.features, states, actions)
-    Q, F = _values(phi, theta), _dense(phi, problem.features.dimension)
+    Q, F = _values(phi, theta), dense_rows(phi, problem.features.dimension)
     guard, top, halves = Guard(problem, like=pool.states), 1.0 / (1.0 - problem.discount), []
     for _ in range(2):
         r, y = guard.step(rng, states, actions)
@@ -321,15 +322,7 @@ def _best(problem: Problem, states: Any, theta: FloatArray) -> FloatArray:
 
 
 def _rank(phi: Phi, d: int) -> str:
-    return str(int(np.linalg.matrix_rank(_dense(phi, d)))) if d <= _DENSE else "unknown"
-
-
-def _dense(phi: Phi, d: int) -> FloatArray:
-    if not isinstance(phi, Sparse):
-        return phi
-    out = np.zeros((len(phi.weight), d))
-    np.add.at(out, (np.arange(len(out))[:, None], phi.index), phi.weight)
-    return out
+    return str(int(np.linalg.matrix_rank(dense_rows(phi, d)))) if d <= _DENSE else "unknown"
 
 
 def _joined(a: Phi, b: Phi) -> Phi:

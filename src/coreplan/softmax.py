@@ -38,6 +38,28 @@ def _score(phi, n, a, theta):
     return sparse
 
 
+def add(phi: Any, n: int, a: int, by: float, out: Any) -> None:
+    """out += by * phi(x_n, a), `out [d]`; resolved by the features' type inside compiled code."""
+    raise TypeError("add is for compiled code")
+
+
+@overload(add)
+def _add(phi, n, a, by, out):
+    if isinstance(phi, types.Array):
+
+        def dense(phi, n, a, by, out):
+            for i in range(phi.shape[2]):
+                out[i] += by * phi[n, a, i]
+
+        return dense
+
+    def sparse(phi, n, a, by, out):
+        for i in range(phi.weight.shape[2]):
+            out[phi.index[n, a, i]] += by * phi.weight[n, a, i]
+
+    return sparse
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _exponentials(phi, n, w, scale, p):
     """p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; returns their sum.

@@ -10,6 +10,7 @@ from ..problem.model import FloatArray, IntArray
 from .growing import GrowingHull, Points
 
 LARGEST = 5000  # core pairs whose products are held as an m x m matrix
+ROUNDING = 1e-9  # of interpolation weights at a node
 
 
 def hull_distances(core_features: Phi, features: Phi, dimension: int) -> FloatArray:
@@ -34,18 +35,14 @@ def hull_distances(core_features: Phi, features: Phi, dimension: int) -> FloatAr
 
 
 def unit_vectors(core_features: Phi, dimension: int) -> IntArray | None:
-    """Which coordinates the core features are, `[m]`, if each is a different unit vector; else None."""
-    if not isinstance(core_features, Sparse):
-        nonzero = core_features != 0.0
-        if not ((nonzero.sum(axis=1) == 1) & (core_features.max(axis=1) == 1.0)).all():
-            return None
-        which = nonzero.argmax(axis=1)
-    else:
-        used = core_features.weight != 0.0
-        if not ((used.sum(axis=1) == 1) & (core_features.weight.max(axis=1) == 1.0)).all():
-            return None
-        which = core_features.index[used]
-    return which if len(np.unique(which)) == len(which) else None
+    """Which coordinates the core features are, `[m]`, if each is a unit vector of its own up to rounding; else None."""
+    sparse = isinstance(core_features, Sparse)
+    weight = core_features.weight if isinstance(core_features, Sparse) else core_features
+    used = np.abs(weight) > ROUNDING
+    if not ((used.sum(axis=1) == 1).all() and (np.abs(weight[used] - 1.0) <= ROUNDING).all()):
+        return None
+    which = core_features.index[used] if sparse else np.nonzero(used)[1]  # type: ignore[union-attr]
+    return which.astype(np.int64) if len(np.unique(which)) == len(which) else None
 
 
 def _dense_rows(features: Phi, dimension: int):  # type: ignore[no-untyped-def]

@@ -21,7 +21,7 @@ from ..policy import SoftmaxPolicy
 from ..problem import Phi, Problem, Sparse, checked
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
-from ..softmax import score
+from ..softmax import add, score
 
 _ROUNDS = 60  # of policy iteration: it takes a handful
 
@@ -251,17 +251,12 @@ def _accumulate(phi, pi, group, out):
     for n in range(pi.shape[0]):
         for a in range(pi.shape[1]):
             if pi[n, a] > 0.0:
-                add_row(phi, n, a, pi[n, a], out[group[n]])
+                add(phi, n, a, pi[n, a], out[group[n]])
 
 
 def n_actions(phi: Any) -> int:
     """A of a batch of features; for compiled code."""
     raise TypeError("n_actions is for compiled code")
-
-
-def add_row(phi: Any, n: int, a: int, c: float, out: Any) -> None:
-    """out [d] += c phi(x_n, a); for compiled code."""
-    raise TypeError("add_row is for compiled code")
 
 
 def project(phi: Any, n: int, a: int, B: Any, out: Any) -> None:
@@ -274,23 +269,6 @@ def _n_actions(phi):
     if isinstance(phi, types.Array):
         return lambda phi: phi.shape[1]
     return lambda phi: phi.weight.shape[1]
-
-
-@overload(add_row)
-def _add_row(phi, n, a, c, out):
-    if isinstance(phi, types.Array):
-
-        def dense_row(phi, n, a, c, out):
-            for i in range(out.shape[0]):
-                out[i] += c * phi[n, a, i]
-
-        return dense_row
-
-    def sparse_row(phi, n, a, c, out):
-        for l in range(phi.weight.shape[2]):
-            out[phi.index[n, a, l]] += c * phi.weight[n, a, l]
-
-    return sparse_row
 
 
 @overload(project)

@@ -139,6 +139,12 @@ class Planner(Protocol):
         frozenset()
     )  # fields of the state whose shape and dtype the run decides
 
+    @property
+    def _setup(self) -> Setup:
+        setup = getattr(self, "setup", None)
+        assert isinstance(setup, Setup), "resolve() comes first"
+        return setup
+
     def resolve(self, setup: Setup) -> Planner:
         """The planner with every hyperparameter filled in, which remembers the setup; or an InputError."""
 

@@ -25,8 +25,9 @@ from scipy.linalg import LinAlgError, LinAlgWarning, solve
 from scipy.sparse import csr_matrix, identity
 from scipy.sparse.linalg import LinearOperator, bicgstab, splu
 
+from ..core.measure import unit_vectors
 from ..problem import Phi, Sparse
-from ..problem.features import UNAVAILABLE
+from ..problem.features import UNAVAILABLE, dense_rows
 from ..problem.model import FloatArray, IntArray
 from ..softmax import score
 
@@ -34,7 +35,6 @@ MOST = 50  # policy iterations; a contraction takes fewer than ten
 SWEEPS = 3000  # of value iteration, for what policy iteration does not settle; damped in the second half
 FACTORED = 100  # unknowns up to which a system is factored; larger ones are iterated
 LARGE = 4_000_000  # entries up to which mean features are collected in a dense matrix
-ROUNDING = 1e-9  # of interpolation weights at a node
 RANGE = 1e-6  # values may leave [0, 1 / (1 - gamma)] by this share before they are clipped
 
 
@@ -109,14 +109,14 @@ class Through:
 
     def __init__(self, core_features: Phi, dimension: int, ridge: float = 0.0) -> None:
         self.d, self.place = dimension, np.arange(dimension)
-        self.columns = unit_columns(core_features, dimension)  # [m] or None
+        self.columns = unit_vectors(core_features, dimension)  # [m] or None
         self.R: FloatArray | None = None  # [d, m]
         if self.columns is not None:
             self.m = len(self.columns)
             self.place = np.full(dimension, -1)
             self.place[self.columns] = np.arange(self.m)
             return
-        Phi_ = dense(core_features, dimension)
+        Phi_ = dense_rows(core_features, dimension)
         self.m = len(Phi_)
         u, s, vt = np.linalg.svd(Phi_, full_matrices=False)
         size = (s**2).mean()  # the ridge is relative to the features' size
@@ -135,26 +135,6 @@ class Through:
     def width(self) -> int:
         """Columns of F: those of the core where it is made of unit vectors, else all."""
         return self.d if self.R is not None else self.m
-
-
-def unit_columns(phi: Phi, dimension: int) -> IntArray | None:
-    """Where each core feature is a unit vector of its own: which one, `[m]`; else None."""
-    rows = as_rows(phi)
-    index, weight = rows
-    nonzero = np.abs(weight) > ROUNDING
-    if not ((nonzero.sum(axis=1) == 1).all() and (np.abs(weight[nonzero] - 1.0) <= ROUNDING).all()):
-        return None
-    columns = index[nonzero].astype(np.int64)
-    return columns if len(np.unique(columns)) == len(columns) else None
-
-
-def dense(phi: Phi, dimension: int) -> FloatArray:
-    """Core features as a matrix `[m, d]`."""
-    if not isinstance(phi, Sparse):
-        return phi
-    out = np.zeros((len(phi.weight), dimension))
-    np.add.at(out, (np.arange(len(out))[:, None], phi.index), phi.weight)
-    return out
 
 
 class Solution(NamedTuple):

@@ -13,8 +13,9 @@ from numba.extending import overload
 from ..errors import InputError
 from ..hull import convex_coefficients
 from ..problem import Phi, Sparse
-from ..problem.features import UNAVAILABLE
+from ..problem.features import UNAVAILABLE, dense_rows
 from ..problem.model import FloatArray
+from ..softmax import add
 from ..status import Status
 from .base import Verdict
 
@@ -47,7 +48,7 @@ class Coordinates:
                 f"at most {LARGEST:,} are allowed here. Use fewer features, or a planner that streams, such as PrimalDual."
             )
         self.m, self.d = m, dimension
-        self.core = as_matrix(core_features, dimension)  # Phi~, [m, d]
+        self.core = dense_rows(core_features, dimension)  # Phi~, [m, d]
         self.identity = m == dimension and bool((self.core == np.eye(m)).all())
         if self.identity:
             self.U, self.W = self.core, np.empty((0, 0))  # [m, k], [d, k]; empty: the identity
@@ -95,37 +96,6 @@ class Coordinates:
             "the core set is incomplete, and what happens there was never asked. Add core pairs, the extreme points of "
             "the features above all.",
         )
-
-
-def as_matrix(rows: Phi, dimension: int) -> FloatArray:
-    """Rows of features as a dense matrix `[n, d]`."""
-    if not isinstance(rows, Sparse):
-        return np.ascontiguousarray(rows)
-    out = np.zeros((len(rows.index), dimension))
-    np.add.at(out, (np.arange(len(out))[:, None], rows.index), rows.weight)
-    return out
-
-
-def add(phi: Any, n: int, a: int, by: float, out: Any) -> None:
-    """out += by * phi(x_n, a), for a batch `[n, A, ...]`; resolved by the features' type."""
-    raise TypeError("add is for compiled code")
-
-
-@overload(add)
-def _overload_add(phi, n, a, by, out):
-    if isinstance(phi, types.Array):
-
-        def dense(phi, n, a, by, out):
-            for i in range(phi.shape[2]):
-                out[i] += by * phi[n, a, i]
-
-        return dense
-
-    def sparse(phi, n, a, by, out):
-        for i in range(phi.weight.shape[2]):
-            out[phi.index[n, a, i]] += by * phi.weight[n, a, i]
-
-    return sparse
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 
 from ..errors import InputError, require_positive
 from ..problem import Phi, Sparse
+from ..problem.features import dense_rows
 from ..problem.model import FloatArray
 from ..status import Status
 from . import core_mirror_kernels as kernels
@@ -169,11 +170,6 @@ class CoreMirror(Planner):
         return {"output": self.output, "beta": self.beta, "step": self.step, "allocation": self.allocation}
 
     @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
-
-    @property
     def _ask_draws(self) -> int:
         return 1 if self.allocation == "occupancy" else 0
 
@@ -206,15 +202,6 @@ class CoreMirror(Planner):
         if self._hyper.unit:
             return max(float(state.seen[1]), float(state.seen[0] - 1.0) * float(np.abs(self._hyper.c).max()))
         return max(float(state.seen[1]), hull_distance(self._dense_core(), state.witness))
-
-
-def dense_rows(phi: Phi, d: int) -> FloatArray:
-    """`[m, d]` of Phi~, dense or Sparse."""
-    if not isinstance(phi, Sparse):
-        return phi
-    rows = np.zeros((len(phi.index), d))
-    np.add.at(rows, (np.arange(len(rows))[:, None], phi.index), phi.weight)
-    return rows
 
 
 def hull_distance(core: FloatArray, f: FloatArray) -> float:

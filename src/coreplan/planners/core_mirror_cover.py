@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from ..problem.features import UNAVAILABLE
-from ..softmax import softmax
+from ..softmax import add, softmax
 
 WATCHED = 8  # one next state in so many is watched, where watching is cheap; with a pseudo-inverse one in all
 
@@ -133,28 +133,6 @@ def _length(phi):
     if isinstance(phi, types.Array):
         return lambda phi: phi.shape[0]
     return lambda phi: phi.weight.shape[0]
-
-
-def add(phi: Any, i: int, a: int, by: float, out: Any) -> None:
-    """out += by phi(x_i, a)"""
-    raise TypeError("add is for compiled code")
-
-
-@overload(add)
-def _add(phi, i, a, by, out):
-    if isinstance(phi, types.Array):
-
-        def dense(phi, i, a, by, out):
-            for l in range(out.shape[0]):
-                out[l] += by * phi[i, a, l]
-
-        return dense
-
-    def sparse(phi, i, a, by, out):
-        for l in range(phi.weight.shape[2]):
-            out[phi.index[i, a, l]] += by * phi.weight[i, a, l]
-
-    return sparse
 
 
 def add_core(core: Any, j: int, by: float, out: Any) -> None:

@@ -340,11 +340,6 @@ class Grow(Planner):
         return {"rounds": self.rounds, "horizon": self.horizon, "ridge": self.ridge}
 
     @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
-
-    @property
     def _chains(self) -> int:
         """Enough that a fifth of the budget gives each a few restarts; at least 4, so that every kind has one."""
         setup = self._setup

@@ -220,11 +220,6 @@ class OptimisticPrimalDual(Planner):
             "steps": self.steps, "beta": float(self.beta), "restart": float(self.restart), "n_initial": self.n_initial,
         }  # fmt: skip
 
-    @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
-
     @cached_property
     def _coordinates(self) -> Coordinates:
         assert self._setup.core_features is not None, "plan() sees to it"

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from ..problem.model import FloatArray
-from ..softmax import softmax
-from .coordinates import add, into
+from ..softmax import add, softmax
+from .coordinates import into
 
 STEP = 0.5  # optimistic steps converge below 1/sqrt(3) over the game's Lipschitz constant, which is 1 in our norms
 

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..core.measure import unit_vectors
 from ..errors import InputError, require_count, require_positive
 from ..problem import Phi, Sparse
 from ..problem.guard import REPEATED
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
-from .bellman import LARGE, Sampled, Solution, Through, as_rows, unit_columns
+from .bellman import LARGE, Sampled, Solution, Through, as_rows
 from .halving import CAUTION, Accuracy, losses
 from .noise import MOST_COORDINATES, sobol
 from .reach import OUTSIDE, choose_ridge, outside
@@ -123,7 +124,7 @@ class PlugIn(Planner):
         sparse = isinstance(phi, Sparse)
         k = phi.weight.shape[1] if sparse else setup.dimension  # type: ignore[union-attr]
         row = 2 * setup.n_actions * k * (12 if sparse else 8) + 64  # twice: arrays are copied when they grow
-        units = unit_columns(phi, setup.dimension) is not None
+        units = unit_vectors(phi, setup.dimension) is not None
         systems = 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
         room = SHARE * available_memory()
         most = int(min(max(room - systems, 0.0) / (row * setup.m), 2.0**40))
@@ -323,11 +324,6 @@ class PlugIn(Planner):
 
     def settings(self) -> Mapping[str, Any]:
         return {name: getattr(self, name) for name in ("samples", "noise", "output", "ridge", "epsilon")}
-
-    @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
 
 
 def _parts(phi: Phi) -> tuple[Any, FloatArray]:

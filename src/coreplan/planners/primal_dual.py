@@ -168,11 +168,6 @@ class PrimalDual(Planner):
         }
 
     @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
-
-    @property
     def _hyper(self) -> Hyper:
         assert self.K and self.eta and self.beta and self.alpha and self.D
         return Hyper(self.K, self.eta, self.beta, self.alpha, self.D, self._setup.discount)

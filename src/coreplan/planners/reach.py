@@ -10,10 +10,11 @@ import numpy as np
 from numba import njit
 from scipy.optimize import nnls
 
+from ..core.measure import unit_vectors
 from ..problem import Phi, Sparse
-from ..problem.features import UNAVAILABLE
+from ..problem.features import UNAVAILABLE, dense_rows
 from ..problem.model import FloatArray
-from .bellman import Sampled, Through, back_up, dense, improve, unit_columns
+from .bellman import Sampled, Through, back_up, improve
 
 OUTSIDE = 0.05  # of the longest core feature; less may be rounding, or the tolerance of a core selection
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -52,7 +53,7 @@ def outside(sampled: Sampled, through: Through, core_features: Phi) -> float:
     if through.R is None:
         beyond = (_beyond_units(phi, through.place) for phi in (sampled.phi, sampled.initial))
         return float(max(beyond))
-    core = dense(core_features, through.d)
+    core = dense_rows(core_features, through.d)
     radius = float(np.linalg.norm(core, axis=1).max()) or 1.0
     unregularised = Through(core_features, through.d).R
     assert unregularised is not None
@@ -73,7 +74,7 @@ def _spread(phi: Sparse, d: int, m: int) -> FloatArray:
     chosen = np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
     index, weight = phi.index[chosen].reshape(-1, k), phi.weight[chosen].reshape(-1, k)
     open_ = weight[:, 0] != UNAVAILABLE
-    return dense(Sparse(index[open_], weight[open_]), d)
+    return dense_rows(Sparse(index[open_], weight[open_]), d)
 
 
 def _distance(core: FloatArray, z: FloatArray, radius: float) -> float:
@@ -94,9 +95,9 @@ def choose_ridge(sampled: Sampled, core_features: Phi, dimension: int, held_out:
 
     0 where the core features are unit vectors or a well-conditioned basis: nothing is left to choose.
     """
-    if unit_columns(core_features, dimension) is not None:
+    if unit_vectors(core_features, dimension) is not None:
         return 0.0
-    core = dense(core_features, dimension)
+    core = dense_rows(core_features, dimension)
     m, d = core.shape
     if m <= d and np.linalg.cond(core) < 1e3:
         return 0.0

@@ -196,11 +196,6 @@ class SampledLP(Planner):
     def settings(self) -> Mapping[str, Any]:
         return {"samples": self.samples, "n_initial": self.n_initial}
 
-    @property
-    def _setup(self) -> Setup:
-        assert self.setup is not None, "resolve() comes first"
-        return self.setup
-
     @cached_property
     def _coordinates(self) -> Coordinates:
         assert self._setup.core_features is not None, "plan() sees to it"

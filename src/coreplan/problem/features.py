@@ -175,6 +175,15 @@ def available(phi: Phi) -> NDArray[np.bool_]:
     return (phi.weight if isinstance(phi, Sparse) else phi)[..., 0] != UNAVAILABLE
 
 
+def dense_rows(rows: Phi, dimension: int) -> FloatArray:
+    """Rows of features, dense or Sparse `[n, k]`, as a matrix `[n, d]`."""
+    if not isinstance(rows, Sparse):
+        return rows
+    out = np.zeros((len(rows.weight), dimension))
+    np.add.at(out, (np.arange(len(out))[:, None], rows.index), rows.weight)
+    return out
+
+
 # Checks. One pair of kernels serves the compiled loop and the NumPy loop. A masked row is too long, so that maps
 # without masks pay nothing for the question.
 
