@@ -121,18 +121,93 @@ def test_explore_brackets_every_sign(spec):
         assert (moved >= V + U @ s - 1e-9).all() and (moved <= V + U @ s + D + 1e-9).all()
 
 
-def test_farthest_is_a_maximum():
-    """Against a search over many points of the simplex; equality where every kink is concave."""
+def test_no_slope_goes_below_the_maximum():
+    """`_beyond` against a search over the simplex: above it for any slope; near it with the best."""
     rng = np.random.default_rng(2)
     for _ in range(20):
         kappa, delta = rng.dirichlet(np.ones(4)), rng.normal(size=4)
         for kink in (-np.abs(rng.normal(size=4)), rng.normal(size=4)):
             mu = np.concatenate([rng.dirichlet(np.full(4, 0.3), 4000), np.eye(4), kappa[None]])
             values = (mu - kappa) @ delta + np.abs(mu - kappa) @ kink
-            found = upper._farthest(np.eye(4), kappa, delta, kink)
-            assert found >= values.max() - 1e-9
+            solved = upper._supporting(np.eye(4), kappa, delta, kink)
+            for slope in (solved, solved + 1e-3, np.zeros(4), rng.normal(size=4), np.full(4, 1e9)):
+                assert upper._beyond(np.eye(4), kappa, delta, kink, slope) >= values.max() - 1e-12
             if (kink < 0).all():
-                assert found <= values.max() + 0.2
+                assert upper._beyond(np.eye(4), kappa, delta, kink, solved) <= values.max() + 0.2
+
+
+def betting_bound(basis, rule, s, kappa, gamma):
+    """T(kappa) as it is defined, by bisection: the least x >= floor with sum_i log(1 + eta (x - Y_i)) >= log 1/alpha."""
+    h = kappa - rule.fit.kappa
+    theta = rule.fit.theta + rule.fit.B @ (rule.tau * np.sign(h))
+    x = s.rewards + gamma * fitting.greedy_values(s.phi, theta) - (basis.Phi @ theta)[s.pair]
+    Y = (1 - gamma) * fitting.greedy_values(s.initial_phi, theta) + (kappa / rule.p)[s.pair] * x
+    eta = rule.bet / (1 + rule.slow @ np.abs(h))
+    below, above = max(rule.floor, Y.max() - 1 / eta), max(rule.floor, Y.max()) + 2 * rule.log_target / eta
+    for _ in range(60):
+        middle = (below + above) / 2
+        enough = np.log1p(np.maximum(eta * (middle - Y), -1 + 1e-16)).sum() >= rule.log_target
+        below, above = (below, middle) if enough else (middle, above)
+    return above
+
+
+def weights(basis, kappa, rng):
+    """kappa^, and points of the hull of the rows of C: corners, random ones, and some near kappa^."""
+    mu = np.concatenate([np.eye(len(basis.C)), rng.dirichlet(np.full(len(basis.C), 0.3), 20)]) @ basis.C
+    return np.concatenate([mu, (mu + kappa) / 2, 0.9 * kappa + 0.1 * mu])
+
+
+@pytest.mark.parametrize("heavy", [0.0, 0.05, 2.0])
+@pytest.mark.parametrize("spec", EXACT)
+def test_the_bound_is_above_the_betting_bound_of_every_kappa(spec, heavy):
+    """No chance: on any samples, whatever came out. With few samples the excess is positive in most cases."""
+    problem = coreplan.make(spec)
+    core = CoreSet.of(problem)
+    basis, guard, rng = Basis.of(problem, core), Guard(problem, like=core.states), np.random.default_rng(5)
+    rho, gamma = len(basis.actions), problem.discount
+    for n in (2000, 10_000):
+        means = Means(basis, basis.draw(problem, guard, np.arange(n // 2) % rho, rng), gamma)
+        rule = make_rule(means, means.fit(means.optimise()), n, means.count.min(), gamma, 0.025, heavy)
+        s = basis.draw(problem, guard, rng.choice(rho, n, p=rule.p), rng)
+        found = upper_bound(basis, rule, s, gamma)
+        for kappa in weights(basis, rule.fit.kappa, rng):
+            assert found.bound >= min(betting_bound(basis, rule, s, kappa, gamma), 1.0) - 1e-12
+
+
+def nearly_equal(sigma, share):
+    """One basis pair, every sample -w, and a core pair of twice its features: kappa in [1, 2], kappa^ = 1.
+
+    All inequalities behind the bound are nearly equalities where slow = w / away, `away` from Y to the bound at kappa^;
+    `sigma` is slow over that, and with more than 1 the bound grows with kappa. `share` is bet times away.
+    """
+    n, w, away = 50, 0.2, 0.3
+    bet, C = share / away, np.array([[1.0], [2.0]])
+    basis = Basis(np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w)
+    fit = fitting.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
+    L = (away - bet * away**2 / 2) * bet * n
+    rule = upper.Rule(fit, np.ones(1), np.zeros(1), n, L, bet, np.array([sigma * w / away]), -w)
+    none = np.zeros((n, 1, 1))
+    same = fitting.Samples(np.zeros(n, np.int64), np.zeros(n), np.zeros(n), none, np.zeros(n), none)
+    return basis, rule, same
+
+
+def test_the_bound_is_proved_where_it_is_returned(tmp_path, monkeypatch):
+    """Fault: squares taken at the bound for kappa^ instead of at the bound that is returned."""
+    all_kappa = "lambda at: here(at) + _beyond(basis.C, fit.kappa, delta, kink(at), slope), near"
+    broken = mutant(upper, all_kappa, all_kappa.replace("(at)", "(near)"), tmp_path, monkeypatch)
+    for sigma, share in itertools.product((1.5, 2.0, 3.0), (0.05, 0.1, 0.2)):
+        basis, rule, s = nearly_equal(sigma, share)
+        true = max(betting_bound(basis, rule, s, np.array([k]), 0.9) for k in np.linspace(1, 2, 21))
+        found = upper_bound(basis, rule, s, 0.9)
+        assert found.excess > 0.08 and true <= found.bound <= true + 0.2
+        assert broken.upper_bound(basis, rule, s, 0.9).bound < true - 0.003
+
+
+def test_no_bound_where_a_sample_breaks_the_bets():
+    """A sample beyond what the hull allows could ruin the bets; then 1, which holds without any assumption."""
+    basis, rule, s = nearly_equal(1.5, 0.1)
+    s = dataclasses.replace(s, rewards=np.where(np.arange(50) == 7, 4.0, 0.0))
+    assert upper_bound(basis, rule, s, 0.9).bound == 1.0
 
 
 def bounds(module, spec, runs, heavy, n=4000):
@@ -166,7 +241,7 @@ def test_upper_bound_covers_at_low_confidence(spec, heavy):
 @pytest.mark.parametrize("heavy", [0.0, 0.05, 2.0])
 @pytest.mark.parametrize("spec", EXACT)
 def test_no_outcome_can_ruin_the_bets(spec, heavy):
-    """1 + eta(kappa) (x - Y) > 0 for the worst of all pairs of the table, all signs drawn and corners kappa."""
+    """eta(kappa) (Y - floor) <= STAKE for the worst of all pairs of the table, all signs drawn and corners kappa."""
     problem = coreplan.make(spec)
     core = CoreSet.of(problem)
     basis, rng, gamma = Basis.of(problem, core), np.random.default_rng(0), problem.discount
@@ -184,13 +259,13 @@ def test_no_outcome_can_ruin_the_bets(spec, heavy):
             for reward in (0.0, 1.0):
                 x = reward + gamma * V[:, None] - basis.Phi @ theta  # [X, rho]
                 Y = (1 - gamma) * V.max() + (k / rule.p * x).max()
-                assert eta * (Y - rule.floor) < 1
+                assert eta * (Y - rule.floor) <= upper.STAKE + 1e-9
 
 
 FAULTS = {  # fault: whether theta is fitted or 0
     (
-        "_farthest(basis.C, fit.kappa, by_pair(x), kink)",
-        "-_farthest(basis.C, fit.kappa, by_pair(x), kink)",
+        "+ _beyond(basis.C, fit.kappa, delta, kink(at), slope)",
+        "- _beyond(basis.C, fit.kappa, delta, kink(at), slope)",
     ): False,
     ("x = s.rewards + gamma * V -", "x = s.rewards + gamma * (V - 0.2) -"): True,
     ("Y = (1 - gamma) * V0 +", "Y = (1 - gamma) * V0 * 0.9 +"): True,

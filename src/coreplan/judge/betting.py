@@ -1,6 +1,6 @@
 """Confidence bounds by betting (Waudby-Smith & Ramdas 2024): valid at every sample size, for any bounded distribution.
 
-To doubt "the mean is at least m" one bets against it: wealth K <- K (1 + bet (Z_i - m)) with bets that depend on the past
+To doubt "the mean is at most m" one bets against it: wealth K <- K (1 + bet (Z_i - m)) with bets that depend on the past
 only. If the mean is at most m, wealth is a nonnegative supermartingale, so it ever reaches 1/alpha with probability at
 most alpha (Ville). Only one end of Z's range matters to a one-sided bound.
 """

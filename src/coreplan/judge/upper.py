@@ -10,6 +10,7 @@ the fitted kappa^, so that the largest is near kappa^ and the noise of pairs ave
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,16 @@ from ..softmax import score
 from .betting import curvature
 from .fitting import Basis, Fit, Means, Samples, length, n_actions, project
 
+STAKE = 0.9  # the largest share of the wealth that one outcome may take, whatever kappa
 _FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
 
 
 @dataclass(frozen=True)
 class Rule:
-    """All that is fixed before the second half is seen."""
+    """All that is fixed before the second half is seen.
+
+    With features in the hull and rewards in [0, 1], eta(kappa) (Y - floor) <= STAKE for every outcome, sign and kappa.
+    """
 
     fit: Fit
     p: FloatArray  # [rho], with which probability a sample of the second half is drawn from each basis pair
@@ -70,8 +75,8 @@ def make_rule(
         floor = fit.start + float(fit.kappa @ fit.delta) - 6 * S / math.sqrt(n)
         start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
         top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
-        bet = min(math.sqrt(2 * L / n) / S, 0.9 / top)
-        slow = np.maximum(fit.sigma / np.sqrt(share) / S, 1.1 * bet * range_ / share)
+        bet = min(math.sqrt(2 * L / n) / S, STAKE / top)
+        slow = np.maximum(fit.sigma / np.sqrt(share) / S, bet * range_ / share / STAKE)
         chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
         price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
@@ -135,47 +140,81 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
     np.maximum.at(share, s.pair, np.maximum(np.abs(x) if basis.signed else x, 0.0) + R)
     far = float((rule.bet * share / (p * rule.slow)).max())
     chance = rule.log_target / (rule.bet * n)
-    bound = max(mean + second_order + chance, rule.floor)
-    for _ in range(200):  # increases to the least fixed point
-        rms = math.sqrt(((bound - Y) ** 2).mean()) + rms_extra
-        g = curvature(min(max(rule.bet * (largest - bound), far), 0.999))
-        new = max(mean + second_order + chance + g * rule.bet * rms**2, bound)
-        if new - bound < 1e-12:
-            break
-        bound = new
-        if bound >= 1.0:  # there may be no fixed point; no value exceeds 1
-            return Upper(1.0, mean, 1.0 - mean, second_order, 0.0)
+    known = mean + second_order + chance
     rms_pair = np.sqrt(np.bincount(s.pair, (np.abs(x) + R) ** 2, rho) / n) / p  # [rho]
-    price = chance * rule.slow + g * rule.bet * rms_pair**2 / rule.slow  # [rho]
     slopes[K, np.arange(len(K))] += tau[K]
-    kink = np.abs(slopes).sum(axis=1) + spill + price - tau  # [rho]
-    excess = _farthest(basis.C, fit.kappa, by_pair(x), kink)
-    return Upper(max(bound + excess, rule.floor), mean, bound - mean - second_order, second_order, excess)
+    rigid = np.abs(slopes).sum(axis=1) + spill + chance * rule.slow - tau  # [rho], slopes of |h_j|
+    bend = rms_pair**2 / rule.slow  # [rho], to be multiplied by the weight of squares
+    delta = by_pair(x)
+    if rule.bet * (float(Y.max()) - rule.floor) >= 1.0:  # not within the hull: nothing is proved
+        return Upper(1.0, mean, 1.0 - mean, second_order, 0.0)
+
+    # If the bound is `at`: the weight of squares, as the hull leaves no stake beyond STAKE; what it must exceed at kappa^.
+    def weight(at: float) -> float:
+        return rule.bet * curvature(min(max(rule.bet * (largest - at), far), STAKE))
+
+    def here(at: float) -> float:
+        return known + weight(at) * (math.sqrt(((at - Y) ** 2).mean()) + rms_extra) ** 2
+
+    def kink(at: float) -> FloatArray:
+        return rigid + weight(at) * bend
+
+    near = _settle(here, max(known, rule.floor))
+    slope = _supporting(basis.C, fit.kappa, delta, kink(near))
+    bound = _settle(lambda at: here(at) + _beyond(basis.C, fit.kappa, delta, kink(at), slope), near)
+    return Upper(float(bound), mean, near - mean - second_order, second_order, bound - near)
 
 
-def _farthest(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray) -> float:
-    """A bound on the largest <h, delta> + <|h|, kink> over h = C' mu - kappa with mu in the simplex.
+def _settle(needed: Callable[[float], float], x: float) -> float:
+    """Some x' >= x that is at least `needed(x')`, so that x' is proved at x'; or 1, which no value exceeds."""
+    for _ in range(200):
+        if x >= 1.0:
+            break
+        least = needed(x)
+        if least <= x:
+            return x
+        x = least + 1e-9  # ends the iteration, and is more than rounding
+    return 1.0
 
-    Where kink_j <= 0 the term is concave and linear programming is exact; where it is positive, its chord is above it.
+
+def _beyond(
+    C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray, slope: FloatArray
+) -> float:
+    """At least max <h, delta> + <kink, |h|> over h = C' mu - kappa, mu in the simplex, for ANY `slope [rho]`.
+
+    Where kink_j <= 0, kink_j |h_j| <= y h_j for all |y| <= -kink_j; where it is positive, the chord over the range of h_j is
+    above it. What is left is linear in mu, so that its largest value is at a corner.
     """
-    m, low, high = len(C), C.min(axis=0) - kappa, C.max(axis=0) - kappa
-    bent = kink < 0
-    width = np.where(high > low, high - low, 1.0)
-    steep = np.where(bent, 0.0, kink) * (np.abs(high) - np.abs(low)) / width
-    constant = (np.where(bent, 0.0, kink) * np.abs(low) - steep * low).sum() - kappa @ (delta + steep)
-    # Variables mu [m] and a_j >= |h_j| for the bent ones: a_j >= (C' mu - kappa)_j and >= -(...)_j.
-    J = np.flatnonzero(bent)
+    steep, constant = _chords(C, kappa, kink)
+    total = delta + steep + np.clip(slope, np.minimum(kink, 0.0), np.maximum(-kink, 0.0))
+    return float((C @ total).max() - kappa @ total + constant)
+
+
+def _chords(C: FloatArray, kappa: FloatArray, kink: FloatArray) -> tuple[FloatArray, float]:
+    """kink_j |h_j| <= steep_j h_j + a constant where kink_j > 0, steep `[rho]`; the constants summed."""
+    low, high = C.min(axis=0) - kappa, C.max(axis=0) - kappa
+    up = np.maximum(kink, 0.0)
+    steep = up * (np.abs(high) - np.abs(low)) / np.where(high > low, high - low, 1.0)
+    return steep, float((up * np.abs(low) - steep * low).sum())
+
+
+def _supporting(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray) -> FloatArray:
+    """The slope `[rho]` with which `_beyond` is least: a linear program's multipliers. Bad ones only cost width."""
+    J, m = np.flatnonzero(kink < 0), len(C)
+    slope = np.zeros(len(kink))
+    if not len(J):
+        return slope
+    # Variables mu [m] and a_j >= |h_j|: a_j >= (C' mu - kappa)_j and >= -(...)_j.
     side, unit = sparse.csr_matrix(C.T[J]), sparse.identity(len(J))
     answer = linprog(
-        np.concatenate([-C @ (delta + steep), -kink[J]]),
-        A_ub=sparse.bmat([[side, -unit], [-side, -unit]]) if len(J) else None,
-        b_ub=np.concatenate([kappa[J], -kappa[J]]) if len(J) else None,
+        np.concatenate([-C @ (delta + _chords(C, kappa, kink)[0]), -kink[J]]),
+        A_ub=sparse.bmat([[side, -unit], [-side, -unit]]), b_ub=np.concatenate([kappa[J], -kappa[J]]),
         A_eq=sparse.csr_matrix(np.append(np.ones(m), np.zeros(len(J)))[None]), b_eq=[1.0], method="highs",
     )  # fmt: skip
-    if answer.status != 0:  # what the LP leaves open: every kink at its worst
-        return float((C @ delta).max() - kappa @ delta + (np.abs(C - kappa) @ np.maximum(kink, 0)).max())
-    # A feasible point of the dual would be the proof; the slack covers the solver's tolerance.
-    return float(constant - answer.fun + 1e-7 * np.abs(delta).max(initial=0.0))
+    if answer.status == 0:
+        above, below = answer.ineqlin.marginals.reshape(2, -1)
+        slope[J] = above - below
+    return slope
 
 
 def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
