@@ -10,7 +10,7 @@ import pytest
 import coreplan
 
 SOURCE = Path(coreplan.__file__).parent
-BASE = {"errors", "seeds", "files", "_version"}
+BASE = {"errors", "seeds", "files", "memory", "_version"}
 PROBLEM = BASE | {"problem"}
 POLICY = PROBLEM | {"softmax", "policy"}
 ALLOWED = {
@@ -18,6 +18,7 @@ ALLOWED = {
     "errors": set(),
     "seeds": {"errors"},
     "files": {"errors"},
+    "memory": set(),
     "problem": {"errors"},
     "core": PROBLEM,
     "softmax": PROBLEM,

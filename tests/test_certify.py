@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -382,7 +383,7 @@ def test_a_core_without_its_last_positions_is_denied(positions, policy):
     c = certify(problem, CoreSet(core.states[keep], core.actions[keep]), policy(problem), queries=10_000)
     assert not c.holds and c.condition.hull_error > 0.1
     assert c.lower <= c.exact.value and "No certificate" in c.sentence
-    json.dumps(c.as_dict(), allow_nan=False)
+    assert c.gap is None and json.loads(json.dumps(c.as_dict(), allow_nan=False))["gap"] is None
 
 
 def test_rewards_that_are_not_linear_are_denied():
@@ -399,7 +400,64 @@ def test_rewards_that_are_not_linear_are_denied():
     other = dataclasses.replace(problem, model=model, tabular=None)
     c = certify(other, None, uniform(problem), queries=20_000)
     assert not c.holds and c.condition.hull_exact and c.condition.excess > 0.1 and c.exact is None
-    assert "raised" in " ".join(c.assumes)
+    assert "raised" in " ".join(c.assumes) and c.condition.excess == c.condition.unseen
+
+
+def misspecified(size):
+    """random-linear where, away from the core's states, a share `size` of transitions pays 1 instead: (p, its optimum)."""
+    problem = coreplan.make("random-linear:compiled=false")
+    core, table = CoreSet.of(problem), problem.tabular()
+    seen = np.isin(table.states, core.states)
+    r = np.where(seen[:, None], table.r, (1 - size) * table.r + size)
+
+    def step(rng, states, actions):
+        rewards, y = problem.model.step(rng, states, actions)
+        paid = (rng.random(len(rewards)) < size) & ~np.isin(states, core.states)
+        return np.where(paid, 1.0, rewards), y
+
+    model = coreplan.FunctionModel(4, problem.model.initial, step)
+    optimum = 0.1 * table.nu0 @ optimal_values(dataclasses.replace(table, r=r), 0.9)[0]
+    return dataclasses.replace(problem, model=model, tabular=None), optimum
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_passes_unseen_is_covered_by_what_may_be_unseen(seed):
+    """A bonus of 0.04 in rewards passes, and the optimum exceeds upper; upper + unseen covers it, at 99.9% confidence."""
+    problem, optimum = misspecified(0.1)
+    c = certify(problem, None, uniform(problem), queries=50_000, confidence=0.999, seed=seed)
+    assert c.holds and c.upper < optimum <= c.upper + c.condition.unseen
+    assert f"{c.condition.unseen:.3g} would have passed unseen" in " ".join(c.assumes)
+    assert c.as_dict()["condition"]["unseen"] == c.condition.unseen and "unseen" in c.sentence
+
+
+def test_bounds_that_cross_are_no_certificate(monkeypatch):
+    problem = coreplan.make("random-linear")
+    low = upper.Upper(0.1, 0.1, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(sys.modules["coreplan.judge.certify"], "upper_bound", lambda *_: low)
+    c = certify(problem, None, near_optimal(problem), queries=5000)
+    assert c.condition.holds and not c.holds and c.gap is None and "below lower" in c.assumes[-1]
+
+
+@pytest.mark.parametrize("spec", ["random-linear", "river-linear", "random-linear:discount=0.99"])
+@pytest.mark.parametrize("queries", [2000, 20_000])
+def test_queries_are_spent(spec, queries):
+    """All but the remainder of 32 fresh pairs; what rollouts save by being given up goes to more of them."""
+    problem = coreplan.make(spec)
+    queries = max(queries, 6000 if problem.discount > 0.98 else 0)
+    assert queries - 32 < certify(problem, None, uniform(problem), queries=queries).queries <= queries
+
+
+def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatch):
+    problem = coreplan.make("random-linear:compiled=false")
+
+    def step(rng, states, actions):
+        raise AssertionError("queried")
+
+    mute = dataclasses.replace(problem, model=coreplan.FunctionModel(4, problem.model.initial, step))
+    monkeypatch.setattr(sys.modules["coreplan.judge.certify"], "available_memory", lambda: 4e6)
+    with pytest.raises(InputError, match=r"GB may be used here.*at least 1,000"):
+        certify(mute, None, uniform(problem), queries=20_000)
+    assert certify(problem, None, uniform(problem), queries=2000).queries
 
 
 def test_a_theta_of_ones_own():

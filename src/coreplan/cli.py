@@ -354,7 +354,7 @@ def _show_certificate(c: Certificate) -> None:
     table.add_row(
         "optimum <= upper", _number(c.upper) if c.holds else f"{_number(c.upper)} [red]not proved[/]"
     )
-    table.add_row("gap at most", _number(c.gap) if c.holds else "[red]not known[/]")
+    table.add_row("gap at most", "[red]not known[/]" if c.gap is None else _number(c.gap))
     if c.exact is not None:
         table.add_row("exact value, optimum", f"{_number(c.exact.value)}, {_number(c.exact.optimum)}")
         table.add_row("exact gap", _number(c.exact.gap))

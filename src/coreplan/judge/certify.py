@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import CoreSet
 from ..errors import InputError, require_count
+from ..memory import SHARE, available_memory
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, fingerprint
 from ..problem.guard import Guard
@@ -27,7 +28,7 @@ from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 from .value import Evaluation, evaluate
 
-_FIRST, _SECOND, _ROLLOUTS, _CHECK = 0.22, 0.36, 0.36, 0.06  # shares of the queries
+_FIRST, _SECOND, _ROLLOUTS = 0.22, 0.36, 0.36  # shares of the queries; what they leave checks the condition
 _HEAVY = (0.0, 0.05, 2.0)  # which pairs a rule treats to second order: all, those with weight, none
 _LARGEST = 5000  # core pairs or features
 _FEW = 100  # pairs; with more, second order has never paid, and it is slow
@@ -38,7 +39,8 @@ class Certificate:
     """With probability `confidence`: lower <= v_pi, and v* <= upper if what it `assumes` is true.
 
     `holds` says whether what could be checked of the assumptions was found true: False means that `upper` is no bound, and
-    `gap` promises nothing; True means that no violation was met. Values are normalised, in [0, 1].
+    `gap` is None; True means that no violation was met. Misspecification of up to `condition.unseen` may have gone
+    unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
     """
 
     lower: float
@@ -52,18 +54,18 @@ class Certificate:
     exact: Evaluation | None = None  # where the problem can be enumerated
 
     @property
-    def gap(self) -> float:
-        """The policy is at most this much worse than the optimum."""
-        return self.upper - self.lower
+    def gap(self) -> float | None:
+        """The policy is at most this much worse than the optimum; None where the condition does not hold."""
+        return self.upper - self.lower if self.holds else None
 
     @property
     def sentence(self) -> str:
         """The certificate in words."""
-        if self.holds:
+        if self.gap is not None:
             return (
                 f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
-                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, conditional on what is assumed; no "
-                "violation was met."
+                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, conditional on what is assumed. No "
+                f"violation was met; residuals of up to {self.condition.unseen:.2g} would pass unseen, and come on top."
             )
         return (
             f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. That the "
@@ -119,19 +121,22 @@ def certify(
     guard, basis = Guard(problem, like=core.states), Basis.of(problem, core)
     rho = len(basis.actions)
     _enough(budget, rho, gamma)
+    _fits(problem, basis, budget)
     first = basis.draw(problem, guard, np.arange(int(_FIRST * budget)) % rho, rng)
     n = int(_SECOND * budget)
-    rule, plain = _best_rule(basis, first, n, gamma, alpha, theta)
+    rule = _best_rule(basis, first, n, gamma, alpha, theta)
     second = basis.draw(problem, guard, rng.choice(rho, size=n, p=rule.p), rng)
     upper = upper_bound(basis, rule, second, gamma).bound
     values = PolicyValues.of(basis, first, gamma, policy)
     lower = lower_bound(problem, guard, policy, values, int(_ROLLOUTS * budget), alpha, rng)
     met = np.concatenate([first.initial[:200], first.states[-2000:], second.states[:2000], lower.visited])
-    condition = check(problem, guard, basis, plain, second, met, int(_CHECK * budget), rng)
+    left = budget - len(first) - len(second) - lower.queries
+    condition = check(problem, guard, basis, rule.fit.theta, second, met, left, rng)
+    upper = min(upper + condition.excess, 1.0)
     exact = evaluate(problem, policy) if problem.tabular is not None else None
     return Certificate(
-        lower=lower.bound, upper=min(upper + condition.excess, 1.0), confidence=float(confidence),
-        assumes=_assumptions(condition), holds=condition.holds,
+        lower=lower.bound, upper=upper, confidence=float(confidence), assumes=_assumptions(condition, lower.bound, upper),
+        holds=condition.holds and lower.bound <= upper,
         queries=len(first) + len(second) + lower.queries + condition.queries,
         initial_draws=len(first) + len(second) + lower.rollouts, condition=condition, exact=exact,
     )  # fmt: skip
@@ -139,14 +144,12 @@ def certify(
 
 def _best_rule(
     basis: Basis, first: Samples, n: int, gamma: float, alpha: float, theta: FloatArray | None
-) -> tuple[Rule, FloatArray]:
-    """The kind of rule that does best on the two halves of the first half, made again from all of it; and plain theta."""
+) -> Rule:
+    """The kind of rule that does best on the two halves of the first half, made again from all of it."""
     rho, means = len(basis.actions), Means(basis, first, gamma)
     full = means.fit(means.optimise() if theta is None else theta)
     if rho > _FEW:
-        return make_rule(
-            means, full, n, means.count.min(), gamma, alpha, _HEAVY[-1], theta is None
-        ), full.theta
+        return make_rule(means, full, n, means.count.min(), gamma, alpha, _HEAVY[-1], theta is None)
     odd = np.arange(len(first)) // rho % 2 == 1  # whole rounds, so that each half has all pairs
     fitted, held_out = Means(basis, first.take(~odd), gamma), first.take(odd)
     even = np.bincount(held_out.pair, minlength=rho) / len(held_out)
@@ -158,20 +161,26 @@ def _best_rule(
         )
         bounds.append(upper_bound(basis, rule, held_out, gamma).bound)
     heavy = _HEAVY[int(np.argmin(bounds))]
-    return make_rule(means, full, n, means.count.min(), gamma, alpha, heavy, theta is None), full.theta
+    return make_rule(means, full, n, means.count.min(), gamma, alpha, heavy, theta is None)
 
 
-def _assumptions(c: Condition) -> tuple[str, ...]:
+def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     hull = f"largest distance {c.hull_error:.3g} on {c.hull_pairs:,} reachable pairs"
     linear = (
         f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
     )
     if c.excess:
-        linear += f"; upper is raised by {c.excess:.3g}, the largest residual seen, conditional on there being none larger"
+        linear += f"; upper is raised by {c.excess:.3g}, what residuals may be there, conditional on there being none larger"
+    else:
+        linear += f"; up to {c.unseen:.3g} would have passed unseen there: add it to upper to cover it"
+    crossed = (
+        f"upper {upper:.6f} is below lower {lower:.6f}: what is assumed is false, or chance was against it",
+    )
     return (
         "lower: rewards lie in the declared range, as every query was checked to do; nothing else",
         f"upper, the core is exact (each reachable feature vector is a convex combination of the core's): {hull}",
         f"upper, the MDP is linear in the features (r + gamma P V is, at reachable pairs): {linear}",
+        *(crossed if upper < lower else ()),
     )
 
 
@@ -225,4 +234,21 @@ def _enough(queries: int, rho: int, gamma: float) -> None:
         raise InputError(
             f"`certify(queries={queries})` is too few: {rho} independent core pairs and the discount {gamma:g} need at "
             f"least {least:,}, and a useful gap takes perhaps {20 * least:,}."
+        )
+
+
+def _fits(problem: Problem, basis: Basis, queries: int) -> None:
+    """Raise, before the first query, if the samples would not fit into memory."""
+    f = problem.features
+    numbers = f.n_actions * (2 * f.nonzeros if f.nonzeros else f.dimension) + basis.states[0].size
+    rho = len(basis.actions)
+    steps = 5 * rho if rho <= _FEW else 0  # how samples move with each sign, and what that takes
+    row = 8 * (2 * numbers + 4)  # a next state and an initial state
+    needed = row * queries + 8 * (steps + 16) * _SECOND * queries + 48 * basis.core.size
+    room = SHARE * available_memory()
+    if needed > room:
+        raise InputError(
+            f"`certify(queries={queries})` would store features of about {2 * queries:,} states, with what is computed from "
+            f"them {needed / 1e9:.3g} GB, and {room / 1e9:.3g} GB may be used here. Give fewer queries; discount and core "
+            f"set need at least {least_queries(rho, problem.discount):,}. evaluate(problem, policy) stores none."
         )

@@ -32,7 +32,8 @@ class Condition:
     hull_exact: bool
     violation: float  # residuals enter normalised values as they are
     noise: float  # what noise alone may do to it
-    excess: float  # the largest residual that noise does not explain, 0 where there is none
+    unseen: float  # no residual of the fresh pairs is likely to be larger: what misspecification noise may have hidden
+    excess: float  # `unseen` where some residual is beyond noise, else 0: by this `upper` is raised
     fresh: int  # pairs sampled for it
     queries: int  # that took
 
@@ -46,17 +47,17 @@ def check(
     problem: Problem, guard: Guard, basis: Basis, theta: FloatArray, samples: Samples, states: States, queries: int,
     rng: np.random.Generator,
 ) -> Condition:  # fmt: skip
-    """Measure on `states [k, ...]` and spend at most `queries` on residuals."""
+    """Measure on `states [k, ...]` and spend at most `queries` on residuals, those of the values of `theta [d]`."""
     states = states[rng.permutation(len(states))]
     error, pairs, exact = _hull(problem, basis, states[: max(_PAIRS // problem.n_actions, 1)])
     chosen, actions = _fresh_pairs(problem, states, rng)
     repeat = max(queries // len(actions), 1)
     residual, noise = _residuals(problem, guard, basis, theta, samples, chosen, actions, repeat, rng)
     worst = int(np.argmax(np.abs(residual) / noise))
-    beyond = residual[residual > noise]
+    unseen = max(float((residual + noise).max()), 0.0)  # only positive residuals raise the optimum
     return Condition(
-        error, pairs, exact, float(residual[worst]), float(noise[worst]), float(beyond.max(initial=0.0)), len(actions),
-        repeat * len(actions),
+        error, pairs, exact, float(residual[worst]), float(noise[worst]), unseen,
+        unseen if (residual > noise).any() else 0.0, len(actions), repeat * len(actions),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from .fitting import PolicyValues
 
 _C = 0.85  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
 _LONGEST = 8.0  # mean lengths; a rollout that is longer is given up: one in three thousand
-_PILOT = 0.06  # of the budget
+_PILOT = 0.06  # of the budget; with few queries more, so that it has some rollouts
 _KEEP = 300  # states kept of a step
 
 
@@ -48,17 +48,24 @@ def lower_bound(
     gamma = problem.discount
     q = gamma**_C
     # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
-    pilot = lengths(int(_PILOT * budget), q, rng)
+    longest = math.ceil(_LONGEST / (1 - q))
+    pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
     tried, lows, spent, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
     give_up = float(lows.min() - tried.std())
-    budget -= spent
-    steps = lengths(budget, q, rng)
-    z, _, more, visited = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+    planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
+    z: list[FloatArray] = []
+    visited: list[States] = []
+    while budget - spent >= longest or not z:  # giving up leaves queries for more
+        steps = lengths(budget - spent, q, rng)
+        outcomes, _, more, met = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+        z.append((1 - gamma) * outcomes)
+        visited.append(met)
+        spent, rollouts = spent + more, rollouts + len(steps)
     lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
     spread = max((1 - gamma) * float(tried.std()), 1e-9)
-    bound = lower_mean((1 - gamma) * z, lowest, alpha, spread, max(int(budget * (1 - q)), 1))
-    mean = float((1 - gamma) * z.mean())
-    return Lower(max(bound, 0.0), mean, len(pilot) + len(z), spent + more, visited)
+    normalised = np.concatenate(z)
+    bound = lower_mean(normalised, lowest, alpha, spread, planned)
+    return Lower(max(bound, 0.0), float(normalised.mean()), rollouts, spent, np.concatenate(visited))
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:

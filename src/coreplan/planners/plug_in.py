@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..core.measure import unit_vectors
 from ..errors import InputError, require_count, require_positive
+from ..memory import SHARE, available_memory
 from ..problem import Phi, Sparse
 from ..problem.guard import REPEATED
 from ..problem.model import FloatArray, IntArray
@@ -25,7 +25,6 @@ from .reach import OUTSIDE, choose_ridge, outside
 FIRST = 16  # samples a core pair at the first solve; halves of fewer say too little
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
 INITIAL = 512  # draws from nu0: values are told by them
-SHARE = 0.5  # of the memory that is available
 
 
 class State(NamedTuple):
@@ -354,16 +353,3 @@ def _appended(state: State, rewards: FloatArray, index: Any, weight: FloatArray)
     counts = state.counts.copy()
     counts[0] += more
     return state._replace(counts=counts)
-
-
-def available_memory() -> float:
-    """Bytes that may be used, as far as the system says; else infinity."""
-    try:
-        with open("/proc/meminfo") as file:  # caches count as free here, as they should
-            return next(1024.0 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except (OSError, ValueError, StopIteration):
-        pass
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return math.inf
