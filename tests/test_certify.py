@@ -545,3 +545,33 @@ def test_certify_needs_the_problem_of_ones_own(tmp_path):
     done = run("certify", str(tmp_path))
     assert isinstance(done.exception, InputError) and "--problem" in str(done.exception)
     assert isinstance(run("certify", str(tmp_path / "nothing")).exception, coreplan.FileError)
+
+
+def test_certify_uses_the_core_that_was_given(tmp_path):
+    """The run remembers core pairs given by hand, from its start;."""
+    problem = coreplan.make("river-linear")
+    own = CoreSet.of(problem)
+    few = CoreSet(own.states[own.states < 9], own.actions[own.states < 9])
+    coreplan.plan(problem, few, coreplan.CoreMirror(), budget=2000, out=tmp_path / "few")
+    coreplan.plan(problem, own, coreplan.CoreMirror(), budget=2000, out=tmp_path / "own")
+    assert not (tmp_path / "own" / "core.npz").exists()
+    for name, holds in (("few", False), ("few/policy.npz", False), ("own", True)):
+        record = json.loads(run("certify", str(tmp_path / name), "--queries", "5000", "--json").stdout)
+        assert record["holds"] is holds and (record["gap"] is None) is not holds, name
+    file = tmp_path / "few" / "core.npz"
+    assert (CoreSet.load(file).states == few.states).all()
+
+    def refused(words):
+        done = run("certify", str(tmp_path / "few"), "--queries", "5000")
+        assert isinstance(done.exception, coreplan.FileError) and words in str(done.exception), done.exception
+
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    refused("damaged")
+    own.save(file)
+    refused("not those of the run")
+    file.unlink()
+    refused("not in")
+    file.write_bytes(whole)
+    (tmp_path / "few" / "run.json").write_text("[")
+    refused("record of a run")

@@ -30,6 +30,7 @@ from .problem.locate import locate
 from .problem.zoo import parse_value
 from .run import Plan
 from .run import plan as run_plan
+from .run.folder import core_of
 from .seeds import check_seed
 from .status import Status
 from .theory.advice import advise
@@ -216,10 +217,13 @@ def certify(
                 f"{run} does not name a built-in problem. Give `--problem path/to/file.py:name`, the one it was planned for."
             )
         where = where or locate(policy.problem_name)
-        chosen = Path(run) / CORE_FILE
-        core = CoreSet.load(chosen) if chosen.exists() else None
         certificate = run_certify(
-            where, core, policy, queries=queries, confidence=confidence, seed=check_seed(seed)
+            where,
+            core_of(Path(run), where),
+            policy,
+            queries=queries,
+            confidence=confidence,
+            seed=check_seed(seed),
         )
     if as_json:
         print(json.dumps({"problem": where.name} | certificate.as_dict(), allow_nan=False))

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..core import CORE_FILE, CoreSet
+from ..core import CoreSet
 from ..errors import CoreplanError, FileError, InputError, require_count, require_positive
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock
 from ..planners import Planner, Setup, Stored, default_planner, to_accuracy
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, fingerprint
-from ..problem.features import digest
 from ..problem.zoo import ZOO
 from ..seeds import check_seed, planner_stream
 from ..status import Status
-from .folder import RunFolder
+from .folder import RunFolder, digest_of
 from .loop import Loop, make_loop
 from .progress import Interrupt, Progress, make_progress
 from .simulator import BLOCK, Simulator
@@ -70,7 +69,8 @@ def plan(
     epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a share of
         what the optimum is above the uniform policy such as "1%". The budget is then a cap, by default 10 million.
     seed: same seed, same bits, however often the run is stopped and resumed.
-    out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; one run a folder.
+    out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz, and for core.npz where the core pairs are not the
+        problem's own; one run a folder.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
     resume: go on from the folder's checkpoint; in an empty folder, start. The budget may be raised; rates that
         were filled in for the first budget are kept.
@@ -124,7 +124,7 @@ def _config(
     return {
         "problem": problem.name,
         "features": fingerprint(problem.features),
-        "core": None if core is None else digest(core.states, core.actions),
+        "core": None if core is None else digest_of(core),
         "discount": problem.discount,
         "reward_range": list(problem.reward_range),
         "planner": planner.name,
@@ -166,6 +166,8 @@ class _Run:
         warmup = time.perf_counter() - self.begin
         if self.folder:
             self._checkpoint()
+            if self.core is not None:
+                self.folder.write_core(self.core, self.problem)
             self.folder.write_record(self._record("running", warmup))
         bar = make_progress(progress, self.budget, self.simulator.queries)
         try:
@@ -248,7 +250,7 @@ class _Run:
         if self.folder:
             self._checkpoint()
             if core is not self.core and core is not None:
-                core.save(self.folder.path / CORE_FILE)
+                self.folder.write_core(core, self.problem)
             self.folder.write_results(
                 policy, self.trace, self._record(status.value, warmup) | {"reason": reason}
             )

@@ -1,8 +1,9 @@
-"""A run's folder: policy.npz, run.json, trace.csv and checkpoint.npz, each whole at any moment."""
+"""A run's folder: policy.npz, run.json, trace.csv, checkpoint.npz and core.npz, each whole at any moment."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from .. import files
+from ..core import CORE_FILE, CoreSet
 from ..errors import FileError
 from ..planners import Planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
+from ..problem import Problem
+from ..problem.features import digest
 from ..seeds import restore, state_of
 from .simulator import Simulator
 from .trace import Trace
@@ -28,6 +32,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config: dict[str, Any] = {}
+        self.core_file: str | None = None  # the digest of what core.npz holds
 
     def filled_in(self, planner: Planner) -> Planner:
         """The planner with what was left out taken from the run that is resumed, so that its budget may be raised."""
@@ -100,7 +105,59 @@ class RunFolder:
         self.write_record(record)
 
     def write_record(self, record: dict[str, Any]) -> None:
-        files.write_json(self.path / RUN_FILE, {**self.config, **record})
+        files.write_json(self.path / RUN_FILE, {**self.config, "core_file": self.core_file, **record})
+
+    def write_core(self, core: CoreSet, problem: Problem) -> None:
+        """Keep core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
+        if core.states.dtype.kind in "fiub" and digest_of(core) != own_digest(
+            problem
+        ):  # files hold numbers only
+            core.save(self.path / CORE_FILE)
+            self.core_file = digest_of(core)
+
+
+def digest_of(core: CoreSet) -> str:
+    """A short hash of the pairs."""
+    return digest(core.states, core.actions)
+
+
+def own_digest(problem: Problem) -> str | None:
+    """That of the core set which the problem brings."""
+    return None if problem.core_pairs is None else digest_of(CoreSet.of(problem))
+
+
+def core_of(path: Path, problem: Problem) -> CoreSet | None:
+    """The pairs that the run at `path`, a folder or its policy.npz, used or chose; None: the problem's own."""
+    folder = path.parent if path.name == POLICY_FILE else path
+    file, record = folder / CORE_FILE, _read_record(folder / RUN_FILE)
+    if not file.exists():
+        used = record.get("core_file") or record.get("core")
+        if used is not None and used != own_digest(problem):
+            raise FileError(
+                f"The run in {folder} used core pairs that are not those of '{problem.name}', and they are not in {file}. "
+                "Put the file back, plan again, or call certify(problem, core, policy) in Python with the pairs."
+            )
+        return None
+    core = CoreSet.load(file)
+    if record.get("core_file") not in (None, digest_of(core)):
+        raise FileError(
+            f"{file} holds {len(core)} core pairs that are not those of the run in {folder}. Put the run's own file "
+            "back, or plan again."
+        )
+    return core
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """What run.json says; nothing where there is none."""
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileError(f"{path} cannot be read as the record of a run ({error}). Plan again.") from None
+    if not isinstance(record, dict):
+        raise FileError(f"{path} is not the record of a run. Plan again.")
+    return record
 
 
 def _differences(
