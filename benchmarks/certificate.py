@@ -79,7 +79,7 @@ def width(name, queries, seeds=20):
         begin = time.perf_counter()
         c = certify(problem, None, policy, queries=queries, seed=seed)
         seconds.append(time.perf_counter() - begin)
-        ratios.append(c.gap / (c.exact.optimum - c.exact.uniform))
+        ratios.append((c.upper - c.lower) / (c.exact.optimum - c.exact.uniform))
     return {
         "problem": name, "queries": queries, "seeds": seeds, "mean width": float(np.mean(ratios)),
         "largest width": float(np.max(ratios)), "seconds": float(np.median(seconds)),

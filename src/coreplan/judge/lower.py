@@ -55,7 +55,7 @@ def lower_bound(
     planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
     z: list[FloatArray] = []
     visited: list[States] = []
-    while budget - spent >= longest or not z:  # giving up leaves queries for more
+    while budget - spent >= longest:  # true at first, by `least_queries`; giving up leaves queries for more
         steps = lengths(budget - spent, q, rng)
         outcomes, _, more, met = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
         z.append((1 - gamma) * outcomes)
