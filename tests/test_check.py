@@ -31,12 +31,12 @@ def test_hull_distances_against_wolfe(units, sparse):
     points = np.concatenate([rng.standard_normal((20, 7)), rng.dirichlet(np.ones(len(core)), 5) @ core])
     exact = np.linalg.norm(convex_coefficients(core, points)[0] @ core - points, axis=1)
     wrap = as_sparse if sparse else (lambda rows: rows)
-    assert (unit_vectors(wrap(core), 7) is not None) == units
+    assert (unit_vectors(wrap(core)) is not None) == units
     np.testing.assert_allclose(hull_distances(wrap(core), wrap(points), 7), exact, atol=2e-6)
 
 
 def test_repeated_unit_vectors_are_not_a_simplex():
-    assert unit_vectors(np.eye(3)[[0, 0, 1]], 3) is None and unit_vectors(2 * np.eye(3), 3) is None
+    assert unit_vectors(np.eye(3)[[0, 0, 1]]) is None and unit_vectors(2 * np.eye(3)) is None
 
 
 @pytest.mark.parametrize("spec", ["river-linear", "random-linear", "river-swim"])

@@ -11,7 +11,6 @@ import pytest
 import coreplan
 from coreplan import CoreMirror, CoreSet, Status, plan
 from coreplan.planners import Ask, Setup, core_mirror, core_mirror_kernels
-from coreplan.planners.core_mirror import hull_distance
 from coreplan.problem import available, from_pairs
 from coreplan.problem.features import dense_rows
 from coreplan.run.loop import PythonLoop, make_loop
@@ -128,7 +127,7 @@ def test_a_change_of_coordinates_changes_nothing():
             loop.advance(8 * 60, 10**9, Interrupt())
     np.testing.assert_allclose(M @ b.state.theta, a.state.theta, atol=1e-9)
     np.testing.assert_allclose(M @ b.state.mean, a.state.mean, atol=1e-9)
-    assert b.state.seen[0] == pytest.approx(1.0, abs=1e-9) and b.state.seen[1] < 1e-9
+    assert b.state.seen[0] == pytest.approx(1.0, abs=1e-9)
     assert b.planner.verdict(b.state) is None
     policies = [loop.planner.policy(loop.state) for loop in (a, b)]
     assert policies[0].scale == pytest.approx(policies[1].scale, rel=1e-9)
@@ -199,53 +198,11 @@ def without(problem, drop):
     return CoreSet(states[keep], actions[keep])
 
 
-@pytest.mark.parametrize("kind", ["unit", "pseudo-inverse"])
-def test_a_core_without_its_extreme_points_is_doubtful(kind):
-    if kind == "unit":
-        problem = coreplan.make("river-linear")
-        core = without(problem, lambda x, a: x >= 8)
-    else:
-        base = coreplan.make("random-linear:compiled=false")
-        problem = mixed(base, np.random.default_rng(0).normal(size=(8, 8)))
-        core = without(problem, lambda x, a: np.arange(len(x)) == 7)
-    result = plan(problem, core, CoreMirror(), budget=200 * len(core))
-    assert (
-        result.status is Status.DOUBTFUL and "off the hull" in result.reason and "core pairs" in result.reason
-    )
-
-
-def test_a_spanning_core_inside_the_hull_is_doubtful():
-    """Core pairs that span but are not extreme: nothing is outside the span, coefficients beyond 1 give them away."""
-    base = coreplan.make("random-linear:compiled=false")
-    table = base.tabular()
-    phi = base.features(table.states).reshape(-1, 8)
-    inner = np.argsort(phi.max(axis=1))[:12]  # the most mixed pairs
-    core = CoreSet(table.states[inner // 4], inner % 4)
-    result = plan(base, core, CoreMirror(), budget=200 * len(core))
-    assert result.trace["coefficients"][-1] > 2 and result.trace["outside"][-1] < 1e-9
-    assert result.status is Status.DOUBTFUL and "off the hull" in result.reason
-
-
-def test_more_core_pairs_than_dimensions_are_no_doubt():
-    """The extreme points and some inner ones: the pseudo-inverse's coefficients differ from the convex ones."""
-    base = coreplan.make("random-linear:compiled=false")
-    states, actions = base.core_pairs
-    core = CoreSet(np.append(states, np.arange(100, 110)), np.append(actions, np.zeros(10, dtype=np.int64)))
-    result = plan(base, core, CoreMirror(), budget=200 * len(core))
-    assert result.status is Status.FINISHED
-
-
 def test_fewer_sweeps_than_the_horizon_are_doubtful():
     result = plan(coreplan.make("river-linear"), planner=CoreMirror(), budget=20 * 15)
     assert (
         result.status is Status.DOUBTFUL and "15 sweeps" in result.reason and "400 queries" in result.reason
     )
-
-
-def test_hull_distance():
-    core = np.array([[1.0, 0.0], [0.0, 1.0]])
-    for f, want in (([0.3, 0.3], 0.0), ([1.0, 1.0], math.sqrt(0.5)), ([-1.0, 0.0], 1.0), ([2.0, 0.0], 1.0)):
-        assert hull_distance(core, np.array(f)) == pytest.approx(want, abs=1e-3)
 
 
 def test_large_coefficients_shorten_the_step():

@@ -202,18 +202,6 @@ def test_an_incomplete_core_is_no_success(spec):
     assert OptimisticPrimalDual().on(sampled(problem, 10, 0, core), 5).verdict.status is Status.DOUBTFUL
 
 
-def test_the_worst_feature_is_found():
-    core = np.array([[1.0, 0, 0], [0, 1.0, 0]])
-    co = Coordinates(core, 3)
-    phi = np.array([[[0.5, 0.5, 0], [0.2, 0.8, 0]], [[0.5, 0.4, 0.1], [1.0, 0, 0]]])
-    worst = co.worst(phi)
-    np.testing.assert_array_equal(worst.feature, phi[1, 0])
-    assert worst.score == pytest.approx(0.1 + 0.1)  # the sum of coefficients, and the rest
-    assert co.worst(phi[:1]).score < 1e-12
-    sparse = Sparse(np.array([[[0, 1]], [[0, 1]]]), np.array([[[0.5, 0.5]], [[1.5, -0.5]]]))
-    assert Coordinates(np.eye(2), 2).worst(sparse).score == pytest.approx(0.5)
-
-
 # Runs.
 
 

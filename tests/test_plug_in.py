@@ -23,7 +23,7 @@ from coreplan import (
 )
 from coreplan.cli import main
 from coreplan.exact import policy_value
-from coreplan.planners import bellman, plug_in, reach
+from coreplan.planners import bellman, plug_in
 from coreplan.planners.base import Setup
 from coreplan.planners.halving import Accuracy, half_weights, losses
 from coreplan.planners.noise import sobol
@@ -428,15 +428,6 @@ def test_settings(settings, words):
 # Doubts.
 
 
-@pytest.mark.parametrize("kept", [slice(0, 14), slice(6, 20), slice(3, 17)])
-def test_a_core_without_its_extreme_points_is_noticed(kept):
-    problem = coreplan.make("river-linear")
-    full = CoreSet.of(problem)
-    run = plan(problem, CoreSet(full.states[kept], full.actions[kept]), budget=2000)
-    assert run.status is Status.DOUBTFUL and "outside the hull" in run.reason
-    assert plan(problem, full, budget=2000).status is Status.FINISHED
-
-
 def turned(problem, T):
     """The same problem with features phi T, and the core set as it was."""
     features = FunctionFeatures(lambda x: problem.features(x) @ T, problem.n_actions, T.shape[1], 100.0)
@@ -487,14 +478,6 @@ def test_what_does_not_settle_is_said_to_be_so(monkeypatch):
     stopped = plan(problem, budget=32)
     assert stopped.status is Status.DIVERGED and "did not settle" in stopped.reason
     assert np.isfinite(stopped.policy.theta).all()
-
-
-def test_distance_to_the_hull():
-    core = np.eye(3)
-    assert reach._distance(core, np.array([0.2, 0.3, 0.5]), 1.0) < 1e-6
-    assert reach._distance(core, np.zeros(3), 1.0) < 1e-6  # the zero feature is worth nothing, which is known
-    assert reach._distance(core, np.array([2.0, 0, 0]), 1.0) == pytest.approx(1.0, abs=1e-4)
-    assert reach._distance(core, np.array([1.0, -1.0, 0]), 1.0) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_every_call_of_a_noise_controlled_simulator_is_counted(tmp_path):

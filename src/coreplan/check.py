@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from .core import CoreSet, Pool, rollout_pool
 from .core.coreset import pair_features
 from .core.measure import LARGEST, hull_distances, unit_vectors
 from .errors import InputError, require_count
+from .planners.cover import Cover
 from .planners.lspi import Equations, Samples, with_constant
 from .policy import SoftmaxPolicy
 from .problem import Phi, Problem, Sparse, checked, coverage
-from .problem.features import dense_rows
+from .problem.features import dense_rows, row_count
 from .problem.guard import Guard
-from .problem.model import FloatArray
+from .problem.model import FloatArray, IntArray
 from .seeds import as_generator
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
@@ -90,6 +91,8 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
     phi, d = core.features(problem.features), problem.features.dimension
     spectrum = _spectrum(phi, d)
     n = queries // 2 // len(core)
+    drawn = _drawn(problem, core, n, rng)
+    inside = _successors(problem, phi, drawn)
     if n < 2 or d > _DENSE:
         pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
         few = f"{queries} queries are too few to fit values on {len(core)} core pairs; give at least {4 * len(core)}."
@@ -99,10 +102,11 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
             *_features(problem, pool),
             *spectrum,
             *_hull(problem, phi, pool),
+            inside,
             Row("Bellman residual", math.nan, GREY, few),
         )
-        return Report(rows, pool.queries)
-    theta = _fitted(problem, core, phi, n, rng)
+        return Report(rows, n * len(core) + pool.queries)
+    theta = _fitted(problem, phi, drawn)
     greedy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
     pools = [rollout_pool(problem, p, max(queries // 8, 1), actions="all", seed=rng) for p in (None, greedy)]
     pool = Pool(
@@ -113,7 +117,7 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
     )
     residual, spent = _residual(problem, theta, pool, queries // 8, rng)
     rows = (
-        *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), _reach(phi, pool, d),
+        *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), inside, _reach(phi, pool, d),
         _radius_of_theta(problem, phi, theta), residual,
     )  # fmt: skip
     return Report(rows, n * len(core) + sum(p.queries for p in pools) + spent)
@@ -155,8 +159,8 @@ def _no_core(problem: Problem, pool: Pool) -> Row:
 
 
 def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
-    m = len(phi.weight if isinstance(phi, Sparse) else phi)
-    if unit_vectors(phi, d) is not None:
+    m = row_count(phi)
+    if unit_vectors(phi) is not None:
         rank, condition = m, 1.0
     elif min(m, d) > _DENSE:
         why = f"m = {m}, d = {d}: too large for singular values."
@@ -185,8 +189,8 @@ def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
 
 
 def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
-    m = len(phi.weight if isinstance(phi, Sparse) else phi)
-    if m > LARGEST and unit_vectors(phi, problem.features.dimension) is None:
+    m = row_count(phi)
+    if m > LARGEST and unit_vectors(phi) is None:
         return (
             Row(
                 "hull error",
@@ -210,9 +214,24 @@ def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
+def _successors(problem: Problem, phi: Phi, drawn: _Drawn | None) -> Row:
+    """Whether features at next states of core pairs lie in the core's hull: what planners rely on, and watch."""
+    if drawn is None:
+        why = f"too few queries to ask every core pair once; give at least {2 * row_count(phi)}."
+        return Row("next states", math.nan, GREY, why)
+    cover = Cover(phi, problem.features.dimension, problem.discount)
+    cover.look(drawn.next_features)
+    doubt = cover.verdict()
+    if doubt is None:
+        return Row(
+            "next states", cover.far, GREEN, "features at next states of core pairs lie in the core's hull."
+        )
+    return Row("next states", cover.far, RED, doubt.reason)
+
+
 def _reach(phi: Phi, pool: Pool, d: int) -> Row:
     """Whether the core speaks of everything that is reached: the largest part of a feature outside the core's span."""
-    units = unit_vectors(phi, d)
+    units = unit_vectors(phi)
     if units is not None:
         known = np.zeros(d, dtype=bool)
         known[units] = True
@@ -239,7 +258,7 @@ def _reach(phi: Phi, pool: Pool, d: int) -> Row:
 def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
     """D: the norm of the smallest theta with the fitted values at the core pairs."""
     q, d = _values(phi, theta), problem.features.dimension  # [m]
-    if unit_vectors(phi, d) is None:
+    if unit_vectors(phi) is None:
         if min(len(q), d) > _DENSE:
             return Row("D", math.nan, GREY, f"m = {len(q)}, d = {d}: too large for least squares.")
         norm = float(np.linalg.norm(np.linalg.lstsq(dense_rows(phi, d), q, rcond=1e-10)[0]))
@@ -253,17 +272,33 @@ def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
 # Fitted values, and how well they solve Bellman's equation where the fit has not looked.
 
 
-def _fitted(problem: Problem, core: CoreSet, phi: Phi, n: int, rng: np.random.Generator) -> FloatArray:
-    """theta `[d + 1]` of policy iteration through the core on n samples a pair; the last entry is a constant."""
+class _Drawn(NamedTuple):
+    """Samples of core pairs."""
+
+    pair: IntArray  # [n]
+    rewards: FloatArray  # [n]
+    next_features: Phi  # [n, A, ...]
+
+
+def _drawn(problem: Problem, core: CoreSet, n: int, rng: np.random.Generator) -> _Drawn | None:
+    """n samples of every core pair; None for n = 0."""
+    if n == 0:
+        return None
+    pair = np.repeat(np.arange(len(core)), n)
+    rewards, y = Guard(problem, like=core.states).step(rng, core.states[pair], core.actions[pair])
+    return _Drawn(pair, rewards, checked(problem.features, y))
+
+
+def _fitted(problem: Problem, phi: Phi, drawn: _Drawn | None) -> FloatArray:
+    """theta `[d + 1]` of policy iteration through the core; the last entry is a constant."""
+    assert drawn is not None
     d = problem.features.dimension
-    rows = np.repeat(np.arange(len(core)), n)
-    rewards, y = Guard(problem, like=core.states).step(rng, core.states[rows], core.actions[rows])
     pairs = with_constant(phi, d)
     samples = Samples(
-        Sparse(pairs.index[rows], pairs.weight[rows]), rewards,
-        with_constant(checked(problem.features, y), d), np.ones(len(rows)),
+        Sparse(pairs.index[drawn.pair], pairs.weight[drawn.pair]), drawn.rewards,
+        with_constant(drawn.next_features, d), np.ones(len(drawn.pair)),
     )  # fmt: skip
-    return Equations(samples, d, ridge=1e-6).iterate(rewards, problem.discount, np.zeros(d + 1))
+    return Equations(samples, d, ridge=1e-6).iterate(drawn.rewards, problem.discount, np.zeros(d + 1))
 
 
 def _residual(

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..problem import Phi, Sparse
+from ..problem.features import row_count
 from ..problem.model import FloatArray, IntArray
 from .growing import GrowingHull, Points
 
@@ -19,10 +20,10 @@ def hull_distances(core_features: Phi, features: Phi, dimension: int) -> FloatAr
     Where the core features are unit vectors, as those of interpolating features are, the hull is a simplex and the
     distance is that of a projection onto it, for any m. Otherwise m is at most 5,000.
     """
-    units = unit_vectors(core_features, dimension)
+    units = unit_vectors(core_features)
     if units is not None:
         return np.array([_to_simplex(row, units) for row in _dense_rows(features, dimension)])
-    m = len(core_features.weight if isinstance(core_features, Sparse) else core_features)
+    m = row_count(core_features)
     if m > LARGEST:
         raise InputError(
             f"The hull of {m} core pairs is too large to be measured; at most {LARGEST}. Choose some: coreplan.core.select."
@@ -34,15 +35,22 @@ def hull_distances(core_features: Phi, features: Phi, dimension: int) -> FloatAr
     return hull.coefficients()[1][m:]
 
 
-def unit_vectors(core_features: Phi, dimension: int) -> IntArray | None:
-    """Which coordinates the core features are, `[m]`, if each is a unit vector of its own up to rounding; else None."""
-    sparse = isinstance(core_features, Sparse)
+def on_axes(core_features: Phi) -> tuple[IntArray, FloatArray] | None:
+    """Coordinates and lengths `[m]` of core features that all are multiples of unit vectors, up to rounding; else None."""
     weight = core_features.weight if isinstance(core_features, Sparse) else core_features
-    used = np.abs(weight) > ROUNDING
-    if not ((used.sum(axis=1) == 1).all() and (np.abs(weight[used] - 1.0) <= ROUNDING).all()):
+    used = np.abs(weight) > ROUNDING * np.abs(weight).max(axis=1, keepdims=True)
+    if not (used.sum(axis=1) == 1).all():
         return None
-    which = core_features.index[used] if sparse else np.nonzero(used)[1]  # type: ignore[union-attr]
-    return which.astype(np.int64) if len(np.unique(which)) == len(which) else None
+    which = core_features.index[used] if isinstance(core_features, Sparse) else np.nonzero(used)[1]
+    return which.astype(np.int64), weight[used]
+
+
+def unit_vectors(core_features: Phi) -> IntArray | None:
+    """Which coordinates the core features are, `[m]`, if each is a unit vector of its own up to rounding; else None."""
+    axes = on_axes(core_features)
+    if axes is None or (np.abs(axes[1] - 1.0) > ROUNDING).any() or len(np.unique(axes[0])) < len(axes[0]):
+        return None
+    return axes[0]
 
 
 def _dense_rows(features: Phi, dimension: int):  # type: ignore[no-untyped-def]

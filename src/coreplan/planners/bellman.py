@@ -109,7 +109,7 @@ class Through:
 
     def __init__(self, core_features: Phi, dimension: int, ridge: float = 0.0) -> None:
         self.d, self.place = dimension, np.arange(dimension)
-        self.columns = unit_vectors(core_features, dimension)  # [m] or None
+        self.columns = unit_vectors(core_features)  # [m] or None
         self.R: FloatArray | None = None  # [d, m]
         if self.columns is not None:
             self.m = len(self.columns)

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import nnls
 
+from ..core.measure import on_axes
 from ..errors import InputError, require_positive
-from ..problem import Phi, Sparse
+from ..problem import Phi
 from ..problem.features import dense_rows
 from ..problem.model import FloatArray
 from ..status import Status
@@ -22,7 +22,6 @@ from .core_mirror_kernels import Hyper, Scratch, State
 
 OUTPUTS = ("softmax", "greedy", "random")
 ALLOCATIONS = ("even", "occupancy")
-OUTSIDE = 0.05  # of the longest core feature: features farther from the core's hull make a run doubtful
 _ENTRIES, _WORK = 20_000_000, 2e11  # of a pseudo-inverse: numbers, multiplications
 
 
@@ -55,8 +54,8 @@ class CoreMirror(Planner):
     allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. It
         helps where few core pairs matter, and can hurt elsewhere.
 
-    A run uses whole sweeps: up to m - 1 queries of a budget are left over. It is doubtful where next states or initial
-    states were seen whose features lie off the hull of the core features, or where it made fewer sweeps than 1/(1 - gamma).
+    A run uses whole sweeps: up to m - 1 queries of a budget are left over. It is doubtful where it made fewer sweeps than
+    1/(1 - gamma).
     """
 
     name: ClassVar[str] = "core-mirror"
@@ -102,8 +101,8 @@ class CoreMirror(Planner):
         m, d = self._setup.m, self._setup.dimension
         zero, even = np.zeros(d), np.full(m, 1.0 / m)
         return State(
-            zero, zero.copy(), zero.copy(), np.zeros(m), even, even.copy(), zero.copy(),
-            np.zeros(2, dtype=np.int64), np.zeros(2), np.zeros(2),
+            zero, zero.copy(), zero.copy(), np.zeros(m), even, even.copy(),
+            np.zeros(2, dtype=np.int64), np.zeros(1), np.zeros(2),
         )  # fmt: skip
 
     def size(self, state: State) -> int:
@@ -136,16 +135,6 @@ class CoreMirror(Planner):
 
     def verdict(self, state: State) -> Verdict | None:
         setup, sweeps = self._setup, int(state.counts[0])
-        core = self._hyper.c[:, None] if self._hyper.unit else self._dense_core()
-        longest = float(np.linalg.norm(core, axis=1).max())
-        off = self._off(state) / longest
-        if off > OUTSIDE:
-            return Verdict(
-                Status.DOUBTFUL,
-                f"States were seen whose features lie off the hull of the core features, by {off:.2g} of the longest "
-                "core feature: their values are not learned but extrapolated, or zero. Add core pairs there "
-                "(extreme states first), choose a core set with `select`, or plan with Grow, which needs none.",
-            )
         if sweeps < 1.0 / (1.0 - setup.discount):
             least = math.ceil(setup.m / (1 - setup.discount))
             return Verdict(
@@ -163,7 +152,6 @@ class CoreMirror(Planner):
             "scale": self._scale(state),
             "temporal_difference": float(td),
             "coefficients": float(state.seen[0]),
-            "outside": float(state.seen[1]),
         }
 
     def settings(self) -> Mapping[str, Any]:
@@ -187,41 +175,14 @@ class CoreMirror(Planner):
             kernels.scale_of(int(state.counts[0]) + 1, state.mean, self._hyper, self._setup.core_features)
         )
 
-    def _dense_core(self) -> FloatArray:
-        assert self._setup.core_features is not None
-        return dense_rows(self._setup.core_features, self._setup.dimension)
-
-    def _off(self, state: State) -> float:
-        """The largest known distance of a feature from the hull of the core features and 0.
-
-        Beyond the span: as measured. Within it, coefficients of l1-norm 1 are in the hull up to signs; for larger ones
-        the witness is looked at, since with m > d the pseudo-inverse need not find the convex coefficients.
-        """
-        if state.seen[0] <= 1.0 + 1e-9:
-            return float(state.seen[1])
-        if self._hyper.unit:
-            return max(float(state.seen[1]), float(state.seen[0] - 1.0) * float(np.abs(self._hyper.c).max()))
-        return max(float(state.seen[1]), hull_distance(self._dense_core(), state.witness))
-
-
-def hull_distance(core: FloatArray, f: FloatArray) -> float:
-    """The distance of f `[d]` from the convex hull of the rows of core `[m, d]` and 0: sum b <= 1 by a heavy slack row."""
-    heavy = 1e3 * max(float(np.abs(core).max()), 1e-300)
-    rows = np.vstack([core.T, np.full(len(core), heavy)])  # [d + 1, m]
-    slack = np.append(np.zeros(len(f)), heavy)[:, None]
-    b, _ = nnls(np.hstack([rows, slack]), np.append(f, heavy), maxiter=30 * (len(core) + 1))
-    b = b[:-1] / max(1.0, float(b[:-1].sum()))
-    return float(np.linalg.norm(f - core.T @ b))
-
 
 def make_hyper(setup: Setup, beta: float | None, step: float | None, occupancy: bool) -> Hyper:
     """The constants of a run: how theta follows from the backups at the core pairs."""
     assert setup.core_features is not None
     m, d = setup.m, setup.dimension
-    at, c = unit_rows(setup.core_features)
-    unit = at is not None
-    if at is None:
-        at, c = np.zeros(m, dtype=np.int64), np.ones(m)
+    axes = on_axes(setup.core_features)
+    unit = axes is not None
+    at, c = axes or (np.zeros(m, dtype=np.int64), np.ones(m))
     square, reach, pinv = np.zeros(d), np.zeros(d), np.empty((0, 0))
     if unit:
         np.add.at(square, at, c**2)
@@ -230,17 +191,6 @@ def make_hyper(setup: Setup, beta: float | None, step: float | None, occupancy: 
     else:
         pinv = pseudo_inverse(setup.core_features, m, d)
     return Hyper(setup.discount, beta or 0.0, step or 0.0, occupancy, unit, at, c, square, reach, pinv)
-
-
-def unit_rows(core: Phi) -> tuple[Any, FloatArray]:
-    """Coordinates and lengths `[m]` where every core feature is a multiple of a unit vector; else (None, ...)."""
-    weight = core.weight if isinstance(core, Sparse) else core
-    place = np.abs(weight).argmax(axis=1)
-    rows = np.arange(len(weight))
-    if not ((weight != 0).sum(axis=1) == 1).all():
-        return None, np.empty(0)
-    at = core.index[rows, place] if isinstance(core, Sparse) else place
-    return np.ascontiguousarray(at, dtype=np.int64), np.ascontiguousarray(weight[rows, place])
 
 
 def pseudo_inverse(core: Phi, m: int, d: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How features lie to the core set, compiled: coefficients, what the core does not reach, occupancy of core pairs.
+"""How features lie to the core set, compiled: coefficients, how large they are, occupancy of core pairs.
 
 All of it reads the streams that a sweep brings and keeps O(m + d) numbers.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
@@ -65,47 +64,36 @@ def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
 
 
 @njit(cache=True, nogil=True)
-def watch(t, state, hyper, core, initial_phi, next_phi, scratch):
-    """Note the largest coefficients and the largest distance from the core's span among some of the features that came."""
+def watch(t, state, hyper, initial_phi, next_phi, scratch):
+    """Note the largest l1-norm of coefficients among some of the features that came."""
     for i in range(length(initial_phi)):
         for a in range(scratch.p.shape[0]):
-            watch_one(state, hyper, core, initial_phi, i, a, scratch)
+            watch_one(state, hyper, initial_phi, i, a, scratch)
     m = state.q.shape[0]
     stride = WATCHED if hyper.unit else m
     for i in range(t % stride, m, stride):
         for a in range(scratch.p.shape[0]):
-            watch_one(state, hyper, core, next_phi, i, a, scratch)
+            watch_one(state, hyper, next_phi, i, a, scratch)
 
 
 @njit(cache=True, nogil=True)
-def watch_one(state, hyper, core, phi, i, a, scratch):
-    if not is_available(phi, i, a):
-        return
-    if hyper.unit:
-        norm, outside = reached(phi, i, a, hyper)
-    else:
-        norm, outside = spanned(phi, i, a, hyper, core, scratch)
-    if norm > state.seen[0]:
-        state.seen[0] = norm
-        state.witness[:] = 0.0
-        add(phi, i, a, 1.0, state.witness)
-    state.seen[1] = max(state.seen[1], outside)
+def watch_one(state, hyper, phi, i, a, scratch):
+    if is_available(phi, i, a):
+        norm = l1_on_axes(phi, i, a, hyper) if hyper.unit else l1(phi, i, a, hyper, scratch)
+        state.seen[0] = max(state.seen[0], norm)
 
 
 @njit(cache=True, nogil=True)
-def spanned(phi, i, a, hyper, core, scratch):
-    """The l1-norm of the coefficients w = pinv(Phi~)' phi, and |phi - Phi~' w|."""
+def l1(phi, i, a, hyper, scratch):
+    """The l1-norm of the coefficients pinv(Phi~)' phi."""
     f, w = scratch.f, scratch.total
     f[:] = 0.0
     add(phi, i, a, 1.0, f)
     coefficients(hyper, f, w)
-    norm, square = 0.0, 0.0
+    norm = 0.0
     for j in range(w.shape[0]):
         norm += abs(w[j])
-        add_core(core, j, -w[j], f)
-    for l in range(f.shape[0]):
-        square += f[l] * f[l]
-    return norm, np.sqrt(square)
+    return norm
 
 
 # What differs between dense features [n, A, d] and sparse ones [n, A, k], resolved by type.
@@ -135,54 +123,27 @@ def _length(phi):
     return lambda phi: phi.weight.shape[0]
 
 
-def add_core(core: Any, j: int, by: float, out: Any) -> None:
-    """out += by phi_j"""
-    raise TypeError("add_core is for compiled code")
+def l1_on_axes(phi: Any, i: int, a: int, hyper: Any) -> float:
+    """`l1` for a core of multiples of unit vectors, in O(d) or O(k)."""
+    raise TypeError("l1_on_axes is for compiled code")
 
 
-@overload(add_core)
-def _add_core(core, j, by, out):
-    if isinstance(core, types.Array):
-
-        def dense(core, j, by, out):
-            for l in range(out.shape[0]):
-                out[l] += by * core[j, l]
-
-        return dense
-
-    def sparse(core, j, by, out):
-        for l in range(core.weight.shape[1]):
-            out[core.index[j, l]] += by * core.weight[j, l]
-
-    return sparse
-
-
-def reached(phi: Any, i: int, a: int, hyper: Any) -> tuple[float, float]:
-    """`spanned` for a core of unit vectors, in O(d) or O(k)."""
-    raise TypeError("reached is for compiled code")
-
-
-@overload(reached)
-def _reached(phi, i, a, hyper):
+@overload(l1_on_axes)
+def _l1_on_axes(phi, i, a, hyper):
     if isinstance(phi, types.Array):
 
         def dense(phi, i, a, hyper):
-            norm, square = 0.0, 0.0
+            norm = 0.0
             for l in range(phi.shape[2]):
                 norm += abs(phi[i, a, l]) * hyper.reach[l]
-                if hyper.reach[l] == 0.0:
-                    square += phi[i, a, l] ** 2
-            return norm, np.sqrt(square)
+            return norm
 
         return dense
 
     def sparse(phi, i, a, hyper):
-        norm, square = 0.0, 0.0
+        norm = 0.0
         for l in range(phi.weight.shape[2]):
-            w, reach = phi.weight[i, a, l], hyper.reach[phi.index[i, a, l]]
-            norm += abs(w) * reach
-            if reach == 0.0:
-                square += w * w
-        return norm, np.sqrt(square)
+            norm += abs(phi.weight[i, a, l]) * hyper.reach[phi.index[i, a, l]]
+        return norm
 
     return sparse

@@ -1,8 +1,8 @@
 """CoreMirror, compiled: one sweep over the core set.
 
 `tell` reads as docs/core-mirror.md does: the policy pi_t, one sampled Bellman backup for every core pair, theta_t through
-the core features, the weighted sum of thetas that is the next policy. Beside it the stream is watched for features that the
-core set does not reach (`watch`).
+the core features, the weighted sum of thetas that is the next policy. Beside it the stream is watched for features with
+large coefficients (`watch`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,8 @@ class State(NamedTuple):
     q: FloatArray  # [m] the last backup of each core pair
     lam: FloatArray  # [m] occupancy of the core pairs, where it allots queries
     mean_lam: FloatArray  # [m] averaged like theta
-    witness: FloatArray  # [d] the feature seen with the largest coefficients
     counts: IntArray  # [2] sweeps done, J
-    seen: (
-        FloatArray  # [2] largest l1-norm of coefficients, largest distance from the span of the core features
-    )
+    seen: FloatArray  # [1] largest l1-norm of coefficients of a feature on the core features
     td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
 
 
@@ -125,7 +122,7 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
         state.counts[1] = t
         state.kept[:] = mean
     b = scale_of(t, mean, hyper, core)
-    watch(t, state, hyper, core, initial_phi, next_phi, scratch)
+    watch(t, state, hyper, initial_phi, next_phi, scratch)
 
     # q_j = r_j + gamma V(y_j) with V = sum_a pi_t(a|y) phi(y, a).theta_{t-1}
     total[:] = 0.0

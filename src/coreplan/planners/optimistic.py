@@ -11,12 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import InputError, require_count, require_positive
-from ..problem import Phi, Sparse
+from ..problem import Phi
+from ..problem.features import row_count
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from . import optimistic_kernels as kernels
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
-from .coordinates import Coordinates, Worst
+from .coordinates import Coordinates
+from .cover import stored_verdict
 from .optimistic_kernels import Game
 
 BALANCE = 2.0  # how much larger than the spread of values z's scale is taken; 1 and 4 measured alike
@@ -35,8 +37,6 @@ class State(NamedTuple):
     Theta: FloatArray  # [d] the policy is softmax(Phi Theta)
     counts: IntArray  # [1] sweeps done
     balance: FloatArray  # [2] |c|_1, by which lambda is no occupancy; max delta - <lambda, delta>
-    score: FloatArray  # [1] of the feature farthest outside the core's span or hull
-    witness: FloatArray  # [d] that feature
 
 
 class Solved(NamedTuple):
@@ -111,7 +111,7 @@ class OptimisticPrimalDual(Planner):
         m, k, d = co.m, co.k, co.d
         return State(
             np.zeros(k), np.full(m, 1.0 / m), np.zeros((m, k)), np.zeros(k), np.zeros(m), np.zeros(k), np.zeros(d),
-            np.zeros(1, dtype=np.int64), np.full(2, np.inf), np.array([-1.0]), np.zeros(d),
+            np.zeros(1, dtype=np.int64), np.full(2, np.inf),
         )  # fmt: skip
 
     def size(self, state: State) -> int:
@@ -133,30 +133,18 @@ class OptimisticPrimalDual(Planner):
         planner = replace(self, setup=stored_setup(stored, self.setup))
         state = planner.init(np.random.default_rng(0))
         state.r[:] = stored.rewards
-        n = _rows(stored.next_features) // stored.m
-        planner._look(state, stored.next_features, stored.initial_features)
+        n = row_count(stored.next_features) // stored.m
         for _ in range(iterations):
-            planner._observe(state, stored.next_features, stored.initial_features, n, 1.0, look=False)
+            planner._observe(state, stored.next_features, stored.initial_features, n, 1.0)
             planner._play(state)
-        return Solved(*planner.policy(state), planner.verdict(state))
+        return Solved(*planner.policy(state), stored_verdict(stored, planner._setup, planner.verdict(state)))
 
-    def _observe(
-        self, state: State, following: Phi, initial: Phi, n: int, weight: float, look: bool = True
-    ) -> None:
+    def _observe(self, state: State, following: Phi, initial: Phi, n: int, weight: float) -> None:
         """Fold in n next states of each core pair, and initial states, under the policy of now."""
         co = self._coordinates
         p, f, row = np.empty(self._setup.n_actions), np.empty(co.d), np.empty(co.k)
         kernels.observe(following, n, state.Theta, co.W, weight, p, f, row, state.F)
-        kernels.observe(initial, _rows(initial), state.Theta, co.W, weight, p, f, row, state.f0[None])
-        if look:
-            self._look(state, following, initial)
-
-    def _look(self, state: State, *batches: Phi) -> None:
-        """Remember the feature that looks farthest outside what the core speaks about."""
-        for phi in batches:
-            worst = self._coordinates.worst(phi)
-            if worst.score > state.score[0]:
-                state.score[0], state.witness[:] = worst
+        kernels.observe(initial, row_count(initial), state.Theta, co.W, weight, p, f, row, state.f0[None])
 
     def _play(self, state: State) -> State:
         """One epoch of the game on what is remembered; then the policy."""
@@ -193,9 +181,6 @@ class OptimisticPrimalDual(Planner):
         setup = self._setup
         if state.counts[0] == 0:
             return Verdict(Status.DOUBTFUL, "No sweep was made: the policy is the uniform one.")
-        outside = self._coordinates.verdict(Worst(float(state.score[0]), state.witness), setup.radius)
-        if outside:
-            return outside
         if not state.balance[0] <= 1 - setup.discount:
             return Verdict(
                 Status.DOUBTFUL,
@@ -230,7 +215,3 @@ def _balance(game: Game, z: FloatArray, lam: FloatArray) -> tuple[float, float]:
     """|q - M' lam|_1 and max delta - <lam, delta>: both zero at a saddle point."""
     delta = game.r - game.M @ z
     return float(np.abs(game.q - lam @ game.M).sum()), float(delta.max() - lam @ delta)
-
-
-def _rows(phi: Phi) -> int:
-    return len(phi.index if isinstance(phi, Sparse) else phi)

@@ -20,7 +20,7 @@ from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
 from .bellman import LARGE, Sampled, Solution, Through, as_rows
 from .halving import CAUTION, Accuracy, losses
 from .noise import MOST_COORDINATES, sobol
-from .reach import OUTSIDE, choose_ridge, outside
+from .ridge import choose_ridge
 
 FIRST = 16  # samples a core pair at the first solve; halves of fewer say too little
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
     counts: IntArray  # [3] rows filled, samples a pair at the last solve, seed of the quasi-random noise
     theta: FloatArray  # [d]
-    numbers: FloatArray  # [6] `NUMBERS`
+    numbers: FloatArray  # [5] `NUMBERS`
     rewards: FloatArray  # [room]
     next_index: IntArray  # [room, A, k]; of dense features empty
     next_weight: FloatArray  # [room, A, k or d]
@@ -40,7 +40,7 @@ class State(NamedTuple):
     initial_weight: FloatArray  # [n0, A, k or d]
 
 
-NUMBERS = ("residual", "settled", "outside", "error", "scale", "reached")
+NUMBERS = ("residual", "settled", "error", "scale", "reached")
 _GROWING = State._fields[3:]
 
 
@@ -123,7 +123,7 @@ class PlugIn(Planner):
         sparse = isinstance(phi, Sparse)
         k = phi.weight.shape[1] if sparse else setup.dimension  # type: ignore[union-attr]
         row = 2 * setup.n_actions * k * (12 if sparse else 8) + 64  # twice: arrays are copied when they grow
-        units = unit_vectors(phi, setup.dimension) is not None
+        units = unit_vectors(phi) is not None
         systems = 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
         room = SHARE * available_memory()
         most = int(min(max(room - systems, 0.0) / (row * setup.m), 2.0**40))
@@ -204,13 +204,12 @@ class PlugIn(Planner):
         )
         through = Through(setup.core_features, setup.dimension, ridge)
         solution = sampled.solve(through, sampled.equal())
-        far = outside(sampled, through, setup.core_features)
         error = scale = math.nan
         reached = 0.0
         accuracy = Accuracy.of(self.epsilon)
         if accuracy is not None and N >= FIRST:
             error, scale, reached = self._error(sampled, through, solution, rng, accuracy)
-        numbers = np.array([solution.residual, float(solution.settled), far, error, scale, reached])
+        numbers = np.array([solution.residual, float(solution.settled), error, scale, reached])
         counts = np.array([state.counts[0], N, state.counts[2]])
         return state._replace(counts=counts, theta=solution.theta, numbers=numbers)
 
@@ -257,7 +256,7 @@ class PlugIn(Planner):
         )  # fmt: skip
 
     def verdict(self, state: State) -> Verdict | None:
-        residual, settled, far, error, scale, reached = state.numbers
+        residual, settled, error, scale, reached = state.numbers
         cure = "Add extreme pairs to the core set (coreplan.core.select), or use Grow."
         if state.counts[1] == 0:
             reason = "No solve was finished: the policy is the uniform one. Resume, or raise the budget."
@@ -268,12 +267,6 @@ class PlugIn(Planner):
                 f"features reached lie outside the core's hull, or the core is ill-conditioned. Raise `ridge`. {cure}"
             )
             return Verdict(Status.DIVERGED, reason)
-        if far > OUTSIDE:
-            reason = (
-                f"Features were seen outside the hull of the core features, by {far:.2g} of their size: values there "
-                f"are made up. {cure}"
-            )
-            return Verdict(Status.DOUBTFUL, reason)
         if self.epsilon is not None and not reached:
             return Verdict(Status.NOT_REACHED, self._not_reached(error, scale))
         if self.epsilon is not None:
@@ -317,7 +310,6 @@ class PlugIn(Planner):
         return {
             "samples": float(state.counts[1]),
             "error": numbers["error"],
-            "outside": numbers["outside"],
             "theta_norm": float(np.linalg.norm(state.theta)),
         }
 

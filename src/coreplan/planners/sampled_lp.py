@@ -17,7 +17,8 @@ from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from ..verified import Pair, solve_pair
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
-from .coordinates import Coordinates, Worst
+from .coordinates import Coordinates
+from .cover import stored_verdict
 from .rates import default_D
 
 LARGEST = 100_000  # constraints: sampled states times actions
@@ -42,8 +43,6 @@ class State(NamedTuple):
     counts: IntArray  # [1] asks answered
     theta: FloatArray  # [d]
     found: FloatArray  # [4] value, slack, bound, error
-    score: FloatArray  # [1] of the feature farthest outside the core's span or hull
-    witness: FloatArray  # [d] that feature
     rewards: FloatArray  # [m]
     next_index: IntArray  # [m n, A, k]
     next_weight: FloatArray  # [m n, A, k or d]
@@ -103,7 +102,7 @@ class SampledLP(Planner):
         m, d = self._setup.m, self._setup.dimension
         index, weight = np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0, 0))
         return State(
-            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.array([-1.0]), np.zeros(d), np.zeros(m),
+            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.zeros(m),
             index, weight, index, weight,
         )  # fmt: skip
 
@@ -125,23 +124,15 @@ class SampledLP(Planner):
         )  # fmt: skip
         samples = self.stored(state)
         assert samples is not None
-        found, worst = self._solve(samples)
-        return state._replace(
-            theta=found.theta, found=np.array(found[1:]), score=np.array([worst.score]), witness=worst.feature
-        )
+        found = solve_sampled(samples, self._coordinates)
+        return state._replace(theta=found.theta, found=np.array(found[1:]))
 
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""
         planner = replace(self, setup=stored_setup(stored, self.setup))
-        found, worst = planner._solve(stored)
-        return ReadOut(found.theta, math.inf), planner._verdict(found, worst)
-
-    def _solve(self, stored: Stored) -> tuple[Found, Worst]:
-        co = self._coordinates
-        worst = max(
-            (co.worst(stored.next_features), co.worst(stored.initial_features)), key=lambda w: w.score
-        )
-        return solve_sampled(stored, co), worst
+        found = solve_sampled(stored, planner._coordinates)
+        verdict = stored_verdict(stored, planner._setup, planner._verdict(found))
+        return ReadOut(found.theta, math.inf), verdict
 
     # What came of it.
 
@@ -159,16 +150,16 @@ class SampledLP(Planner):
         if not state.counts[0]:
             return Verdict(Status.DOUBTFUL, "Nothing was sampled: the policy is the uniform one.")
         found = Found(state.theta, *(float(x) for x in state.found))
-        return self._verdict(found, Worst(float(state.score[0]), state.witness))
+        return self._verdict(found)
 
-    def _verdict(self, found: Found, worst: Worst) -> Verdict | None:
-        outside = self._coordinates.verdict(worst, self._setup.radius)
-        if outside or max(found.slack, found.bound) <= _ACTIVE:
-            return outside
+    def _verdict(self, found: Found) -> Verdict | None:
+        if max(found.slack, found.bound) <= _ACTIVE:
+            return None
         return Verdict(
             Status.DOUBTFUL,
-            f"The LP is finite only by its slack ({found.slack:.2g}) or its bounds on theta (worth {found.bound:.2g}): "
-            "the core set is incomplete, or the features cannot represent the values. Add core pairs or features.",
+            f"The LP is finite only by its slack ({max(found.slack, 0.0):.2g}) or its bounds on theta (worth "
+            f"{found.bound:.2g}): the core set is incomplete, or the features cannot represent the values. Add core pairs "
+            "or features.",
         )
 
     def check(self, state: State) -> None:

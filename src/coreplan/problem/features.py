@@ -175,6 +175,11 @@ def available(phi: Phi) -> NDArray[np.bool_]:
     return (phi.weight if isinstance(phi, Sparse) else phi)[..., 0] != UNAVAILABLE
 
 
+def row_count(phi: Phi) -> int:
+    """n of features `[n, ...]`, dense or Sparse."""
+    return len(phi.weight if isinstance(phi, Sparse) else phi)
+
+
 def dense_rows(rows: Phi, dimension: int) -> FloatArray:
     """Rows of features, dense or Sparse `[n, k]`, as a matrix `[n, d]`."""
     if not isinstance(rows, Sparse):

@@ -15,6 +15,7 @@ from ..errors import CoreplanError, FileError, InputError, require_count, requir
 from ..exact import is_cheap, policy_value
 from ..files import FolderLock
 from ..planners import Planner, Setup, Stored, default_planner, to_accuracy
+from ..planners.cover import Cover
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, fingerprint
 from ..problem.zoo import ZOO
@@ -145,6 +146,8 @@ class _Run:
         self.folder, self.checkpoint_seconds, self.begin = folder, checkpoint_seconds, begin
         self.rng = planner_stream(seed)
         self.simulator = Simulator(problem, core, seed, block)
+        if setup.core_features is not None and planner.needs_core:
+            self.simulator.cover = Cover(setup.core_features, setup.dimension, setup.discount)
         self.loop: Loop = make_loop(planner, setup, self.simulator, self.rng)
         self.trace = Trace()
         self.seconds = 0.0
@@ -216,6 +219,8 @@ class _Run:
             "seconds": self.seconds,
             **self.planner.diagnostics(self.loop.state),
         }
+        if self.simulator.cover is not None:
+            row["outside"] = self.simulator.cover.far
         value = math.nan
         if self.table is not None:
             value = policy_value(self.table, self._policy(), self.problem.discount)
@@ -243,6 +248,8 @@ class _Run:
     def _finish(self, status: Status, warmup: float) -> Plan:
         policy = self._policy()
         verdict = self.planner.verdict(self.loop.state)
+        if self.simulator.cover is not None:
+            verdict = self.simulator.cover.joined(verdict)
         reason = verdict.reason if verdict else ""
         if verdict and status is Status.FINISHED:
             status = verdict.status

@@ -256,6 +256,8 @@ class CompiledLoop:
             raise
         simulator.served(n * size, n * self.kernels.n_initial)
         simulator.lookout.see(self.buffers.initial_states, self.buffers.next_states)
+        if simulator.cover is not None:
+            simulator.cover.see(simulator.queries, self.buffers.initial_phi, self.buffers.next_phi)
 
     def _raise_fault(self) -> None:
         b, simulator, features = self.buffers, self.simulator, self.features

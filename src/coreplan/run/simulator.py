@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import CoreSet
 from ..planners import Answers, Ask
+from ..planners.cover import Cover
 from ..problem import Problem, checked
 from ..problem.boxes import Lookout
 from ..problem.guard import Guard
@@ -29,6 +30,9 @@ class Simulator:
         self.problem, self.core, self.seed, self.block = problem, core, seed, block
         self.guard = Guard(problem, like=None if core is None else core.states)
         self.lookout = Lookout(problem.features)
+        self.cover: Cover | None = (
+            None  # watches the features that come, where a planner relies on a core set
+        )
         self.queries = 0
         self.initial_draws = 0
         self.block_number = 0
@@ -59,6 +63,7 @@ class Simulator:
             "block_number": self.block_number,
             "used": self.used,
             "repeated": self.guard.repeated,
+            "cover": None if self.cover is None else self.cover.mark(),
             "stream": state_of(self.stream),
         }
 
@@ -69,6 +74,8 @@ class Simulator:
             raise ValueError(f"counters {counters} out of range")
         self.queries, self.initial_draws, self.block_number, self.used = counters
         self.guard.repeated = int(mark["repeated"])
+        if self.cover is not None:
+            self.cover.return_to(mark["cover"])
         self.stream = simulator_stream(self.seed, self.block_number)
         restore(self.stream, mark["stream"])
 
@@ -88,6 +95,8 @@ class Simulator:
         rewards, next_states = self._step(states, actions, ask.noise)
         next_phi = checked(features, next_states)
         self.lookout.see(next_states)
+        if self.cover is not None:
+            self.cover.see(self.queries, initial_phi, next_phi)
         return Answers(ask, rewards, next_states, next_phi, initial_phi, initial_states)
 
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:

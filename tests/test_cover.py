@@ -1,0 +1,199 @@
+"""Cover: features outside the hull of the core's are measured, and make every planner's result doubtful."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status, plan
+from coreplan.core.measure import hull_distances
+from coreplan.planners import PLANNERS, Verdict
+from coreplan.planners.cover import COST, Cover
+from coreplan.problem import Sparse
+from coreplan.problem.features import UNAVAILABLE
+
+RATES = {"primal-dual": {"K": 9, "eta": 0.01, "beta": 0.01, "alpha": 0.01}}
+WITH_CORE = sorted(name for name, p in PLANNERS.items() if p.needs_core)
+
+
+def planner(name):
+    return PLANNERS[name](**RATES.get(name, {}))
+
+
+def without(problem, *dropped):
+    core = CoreSet.of(problem)
+    kept = np.setdiff1d(np.arange(len(core)), np.array(dropped) % len(core))
+    return CoreSet(core.states[kept], core.actions[kept])
+
+
+def seen(core, rows, discount=0.9):
+    """What a cover makes of rows `[n, d]`, all of one action."""
+    cover = Cover(core, core.shape[1], discount)
+    cover.look(rows[:, None])
+    return cover
+
+
+# Distances.
+
+
+@pytest.mark.parametrize(
+    ("row", "mass"),
+    [
+        ([0.2, 0.8, 0], 0.0),
+        ([0, 0, 0], 0.0),
+        ([0.5, 0.4, 0.1], 0.1),
+        ([1.5, -0.5, 0], 0.5),
+        ([0.3, 0.3, 0], 0.4),
+        ([2, 0, 0], 1),
+    ],
+)
+def test_unit_vectors_in_closed_form(row, mass):
+    """The mass of coefficients that is off the core, negative, or missing to 1; dense, sparse and with scaled axes."""
+    core, row = np.eye(3)[:2], np.array(row, dtype=float)
+    assert seen(core, row[None]).far == pytest.approx(mass, abs=1e-15)
+    assert seen(core * [2, -4, 1], row[None] * [2, -4, 1]).far == pytest.approx(mass, abs=1e-15)
+    sparse = Cover(Sparse(np.array([[0], [1]]), np.ones((2, 1))), 3, 0.9)
+    sparse.look(Sparse(np.array([[[0, 1, 2]]]), row[None, None]))
+    assert sparse.far == pytest.approx(mass, abs=1e-15)
+
+
+def test_forbidden_actions_are_not_looked_at():
+    phi = np.array([[[1.0, 0.0], [UNAVAILABLE, 0.0]]])
+    for core in (np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])):
+        cover = Cover(core, 2, 0.9)
+        cover.look(phi)
+        assert cover.far == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("m", [3, 4, 9, 40])
+@pytest.mark.parametrize("seed", range(5))
+def test_general_cores_against_exact_distances(m, seed):
+    """Up to 16 features are all measured: the largest distance is the one of the hull, found in another way."""
+    rng = np.random.default_rng([m, seed])
+    core = rng.normal(size=(m, 4))
+    mixed = rng.dirichlet(np.full(m, 0.3), 8) @ core
+    rows = np.concatenate([mixed, mixed + rng.normal(size=(8, 4)) * rng.choice([0, 0.01, 1], (8, 1))])
+    longest = np.linalg.norm(core, axis=1).max()
+    assert seen(core, rows).far == pytest.approx(hull_distances(core, rows, 4).max() / longest, abs=2e-7)
+    assert seen(core, mixed).far < 1e-7 and seen(core, mixed).verdict() is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_redundant_cores_do_not_hide_a_gap(seed):
+    """60 core features crowd on a part of a segment, where no size of coefficients tells inside from outside; among 4,000
+    features that are inside, three that are not stick out in some direction."""
+    rng = np.random.default_rng(seed)
+    x = np.append(np.linspace(0.4, 0.6, 60), 1.0)
+    core = np.stack([1 - x, x], axis=1)
+    y = rng.uniform(0.4, 1.0, 4000)
+    rows = np.stack([1 - y, y], axis=1)
+    assert seen(core, rows).verdict() is None
+    rows[rng.choice(4000, 3)] = [0.75, 0.25]
+    doubt = seen(core, rows).verdict()
+    assert doubt is not None and doubt.status is Status.DOUBTFUL
+
+
+def test_the_tolerance_follows_the_horizon():
+    core = np.array([[1.0, 0.0], [0.0, 1.0]])
+    row = np.array([[1.005, -0.005]])
+    assert seen(core, row, 0.4).verdict() is None and seen(core, row, 0.6).verdict() is not None
+    assert Cover(core, 2, 0.99).tolerance == pytest.approx(COST * 0.01)
+    assert "cost up to 0.01 of" in seen(core, row, 0.5001).verdict().reason
+
+
+def test_verdicts_join():
+    core = np.eye(2)
+    good, bad = seen(core, core), seen(core, 2 * core)
+    diverged, missed = Verdict(Status.DIVERGED, "D."), Verdict(Status.NOT_REACHED, "N.")
+    estimate = Verdict(Status.FINISHED, "E.")
+    assert good.joined(None) is None and good.joined(estimate) is estimate and good.joined(missed) is missed
+    assert bad.joined(None) == bad.joined(estimate) == bad.verdict()
+    assert bad.joined(missed).status is Status.DOUBTFUL and bad.joined(missed).reason.endswith("N.")
+    assert bad.joined(diverged).status is Status.DIVERGED and bad.joined(diverged).reason.endswith("D.")
+
+
+def test_looks_thin_out():
+    """A long run of small asks pays for some 256 looks whenever its queries grow by a factor e."""
+    cover, looks = Cover(np.eye(2), 2, 0.9), []
+    cover.look = lambda phi: looks.append(1)  # type: ignore[method-assign]
+    for t in range(1, 200_001):
+        cover.see(t, np.eye(2)[None])
+    assert 512 < len(looks) < 256 * (3 + np.log(200_000 / 256))
+
+
+# Runs.
+
+CASES = [("random-linear", j) for j in (0, 3, 7)] + [("river-linear", j) for j in (0, 9, 19)]
+CASES += [("hard-linear", j) for j in range(11)]
+
+
+@pytest.mark.parametrize("name", WITH_CORE)
+@pytest.mark.parametrize("spec", ["random-linear", "river-linear", "hard-linear"])
+def test_no_planner_reports_success_without_an_extreme_point(name, spec):
+    """One extreme pair of the core is dropped; of `hard-linear` (m = 11, d = 4) some stick out by 0.6% only."""
+    problem = coreplan.make(spec)
+    m = len(CoreSet.of(problem))
+    for j in (j for s, j in CASES if s == spec):
+        result = plan(problem, without(problem, j), planner(name), budget=50 * m)
+        assert result.status is Status.DOUBTFUL, j
+        assert "outside the convex hull" in result.reason and "Add core pairs" in result.reason
+        assert result.trace["outside"][-1] > 0.001
+    full = plan(problem, planner=planner(name), budget=50 * m)
+    assert full.status is Status.FINISHED and full.trace["outside"][-1] < 1e-9
+
+
+@pytest.mark.parametrize(("spec", "j"), [*CASES, ("inventory", 62), ("queue", 56)])
+def test_check_says_so_too(spec, j):
+    problem = coreplan.make(spec)
+    row = coreplan.check(problem, without(problem, j), queries=4000)["next states"]
+    assert row.light == "red" and "Add core pairs" in row.verdict
+
+
+@pytest.mark.parametrize("name", WITH_CORE)
+@pytest.mark.parametrize("kind", ["corners", "inner", "corners and inner"])
+def test_cores_that_are_no_basis(name, kind):
+    """Core pairs in the middle span the features, and are no core set; beside the corners they do no harm."""
+    problem = coreplan.make("random-linear:compiled=false")
+    states, actions = problem.core_pairs
+    mixed = np.argsort(problem.features(problem.tabular().states).reshape(-1, 8).max(axis=1))[:12]
+    inner = problem.tabular().states[mixed // 4], mixed % 4
+    core = {
+        "corners": CoreSet(states, actions),
+        "inner": CoreSet(*inner),
+        "corners and inner": CoreSet(np.append(states, inner[0]), np.append(actions, inner[1])),
+    }[kind]
+    result = plan(problem, core, planner(name), budget=50 * len(core))
+    assert (result.status is Status.FINISHED) == (kind != "inner"), result.reason
+
+
+def test_a_declared_radius_does_not_hide_a_gap():
+    base = coreplan.make("random-linear:compiled=false")
+    problem = dataclasses.replace(base, features=FunctionFeatures(base.features, base.n_actions, 8, 1e6))
+    for name in WITH_CORE:
+        if name != "primal-dual":  # its ball is made from the radius, and so loose a one makes no step
+            assert plan(problem, without(problem, 0), planner(name), budget=400).status is Status.DOUBTFUL
+
+
+def started_outside(x0):
+    """Two core states that stay where they are; runs start at x0, and state 2 is no mixture of the others."""
+    phi = np.eye(3)[:, None, :]
+    return Problem(
+        FunctionModel(1, lambda rng, n: np.full(n, x0), lambda rng, s, a: (np.full(len(s), 0.5), s)),
+        FunctionFeatures(lambda s: phi[np.asarray(s)], 1, 3, 1.0),
+        0.5,
+        core_pairs=(np.arange(2), np.zeros(2, dtype=np.int64)),
+    )
+
+
+@pytest.mark.parametrize("name", WITH_CORE)
+def test_initial_states_are_looked_at_and_remembered_by_a_resume(name, tmp_path):
+    """PlugIn draws initial states with its first ask only: after a resume the checkpoint has to remember them."""
+    assert plan(started_outside(0), planner=planner(name), budget=400).status is Status.FINISHED
+    first = plan(started_outside(2), planner=planner(name), budget=400, out=tmp_path)
+    assert first.status is Status.DOUBTFUL
+    if name != "sampled-lp":  # its one ask belongs to its budget
+        again = plan(started_outside(2), planner=planner(name), budget=800, out=tmp_path, resume=True)
+        assert again.queries > first.queries and again.status is Status.DOUBTFUL
