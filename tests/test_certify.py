@@ -20,6 +20,7 @@ from coreplan.exact import optimal_values, policy_value, value_function
 from coreplan.judge import betting, fitting, lower, upper
 from coreplan.judge.fitting import Basis, Means, PolicyValues
 from coreplan.judge.upper import explore, make_rule, upper_bound
+from coreplan.problem.features import dense_rows
 from coreplan.problem.guard import Guard
 from mutants import mutant
 
@@ -111,7 +112,7 @@ def test_explore_brackets_every_sign(spec):
     full = (
         phi
         if dense
-        else fitting.dense(
+        else dense_rows(
             type(phi)(phi.index.reshape(-1, phi.index.shape[2]), phi.weight.reshape(-1, phi.index.shape[2])),
             8,
         ).reshape(*phi.index.shape[:2], 8)

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..core.growing import GrowingHull, Points
 from ..problem import Phi, Problem, Sparse, available, checked
+from ..problem.features import dense_rows, row_count
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
-from .fitting import Basis, Samples, dense, greedy_values
+from .fitting import Basis, Samples, greedy_values
 
 _PAIRS = 4000  # whose distance from the hull is measured
 _FRESH = 32  # pairs whose residual is measured, by sampling
@@ -65,8 +66,8 @@ def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, b
     """The largest distance from the core's hull over all available pairs of the states, how many, and whether it is 0."""
     phi = checked(problem.features, states)
     rows = _flat(phi, np.flatnonzero(available(phi).ravel()))
-    m, n = len(basis.core), len(rows.weight if isinstance(rows, Sparse) else rows)
-    hull = GrowingHull(Points(np.concatenate([basis.core, dense(rows, basis.core.shape[1])])))
+    m, n = len(basis.core), row_count(rows)
+    hull = GrowingHull(Points(np.concatenate([basis.core, dense_rows(rows, basis.core.shape[1])])))
     for j in range(m):
         hull.add(j)
     hull.refresh(np.arange(m, m + n))
@@ -107,7 +108,7 @@ def _residuals(
     y = targets(rewards, checked(problem.features, next_states)).reshape(k, repeat)
     phi = checked(problem.features, states)
     beta = (
-        dense(_flat(phi, np.arange(k) * problem.n_actions + actions), len(theta)) @ basis.inverse
+        dense_rows(_flat(phi, np.arange(k) * problem.n_actions + actions), len(theta)) @ basis.inverse
     )  # [k, rho]
     log_doubt = math.log(2 * k / _DOUBT)
     spread = max(float(x.max()), float(y.max())) - min(float(x.min()), float(y.min()))

@@ -19,6 +19,7 @@ from ..core import CoreSet
 from ..core.pools import take
 from ..policy import SoftmaxPolicy
 from ..problem import Phi, Problem, Sparse, checked
+from ..problem.features import dense_rows, row_count
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
 from ..softmax import add, score
@@ -62,7 +63,7 @@ class Basis:
     @classmethod
     def of(cls, problem: Problem, core: CoreSet) -> Basis:
         """All core pairs where they are independent, else a well-conditioned choice (pivoted QR)."""
-        Phi = dense(core.features(problem.features), problem.features.dimension)
+        Phi = dense_rows(core.features(problem.features), problem.features.dimension)
         _, R, order = qr(Phi.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(R))
         rank = max(int((size > 1e-9 * size[0]).sum()), 1)
@@ -187,32 +188,18 @@ class PolicyValues:
         return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
 
 
-def dense(phi: Phi, d: int) -> FloatArray:
-    """Rows `[n, d]` from either form."""
-    if not isinstance(phi, Sparse):
-        return phi
-    rows = np.zeros((len(phi.index), d))
-    np.add.at(rows, (np.arange(len(rows))[:, None], phi.index), phi.weight)
-    return rows
-
-
 def greedy_values(phi: Phi, theta: FloatArray) -> FloatArray:
     """V(x) = max_a phi(x, a) . theta, `[n]`."""
-    out = np.empty(length(phi))
+    out = np.empty(row_count(phi))
     _greedy_values(phi, theta, out)
     return out
 
 
 def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatArray) -> FloatArray:
     """sum_a pi(a|x) phi(x, a) . theta, `[n]`, for pi = softmax(scale phi . policy_theta)."""
-    out = np.empty(length(phi))
+    out = np.empty(row_count(phi))
     _values_under(phi, policy_theta, scale, theta, out)
     return out
-
-
-def length(phi: Phi) -> int:
-    """n of a batch of features."""
-    return len(phi.weight if isinstance(phi, Sparse) else phi)
 
 
 def _mean_features(

@@ -19,10 +19,11 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from ..problem import Phi
+from ..problem.features import row_count
 from ..problem.model import FloatArray
 from ..softmax import score
 from .betting import curvature
-from .fitting import Basis, Fit, Means, Samples, length, n_actions, project
+from .fitting import Basis, Fit, Means, Samples, n_actions, project
 
 STAKE = 0.9  # the largest share of the wealth that one outcome may take, whatever kappa
 _FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
@@ -222,7 +223,7 @@ def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, Flo
 
     U = phi(x, greedy) B, and D allows for the greedy action changing with s.
     """
-    n = length(phi)
+    n = row_count(phi)
     V, D, U = np.empty(n), np.zeros(n), np.empty((n, B.shape[1]))
     _explore(phi, theta, np.ascontiguousarray(B), V, D, U)
     return V, D, U
