@@ -15,7 +15,8 @@ def sampled(problem, n, seed, core=None, n_initial=100):
     rewards, y = problem.model.step(rng, np.repeat(core.states, n, axis=0), np.repeat(core.actions, n))
     phi0 = problem.features(problem.model.initial(rng, n_initial))
     means = rewards.reshape(-1, n).mean(axis=1)
-    return Stored(core.features(problem.features), means, problem.features(y), phi0, problem.discount)
+    f = problem.features
+    return Stored(core.features(f), means, f(y), phi0, problem.discount, f.dimension)
 
 
 def dense(phi, d):

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import OptimizeResult, linprog
 
 import coreplan
-from coreplan import OptimisticPrimalDual, SampledLP, Status, verified
+from coreplan import OptimisticPrimalDual, PlugIn, SampledLP, Status, verified
 from coreplan.lp import SolverError
 from coreplan.planners import Stored, sampled_lp
 from coreplan.planners.base import stored_setup
@@ -25,7 +25,7 @@ SPECS = ["random-linear", "river-linear", "river-linear:L=15,discount=0.99"]
 def a_trap():
     """Two states, two actions, unit features. From the start, 0, an optimal policy never goes to 1."""
     following, phi = [0, 1, 1, 1], np.eye(4).reshape(2, 2, 4)
-    return Stored(np.eye(4), np.array([1.0, 0.0, 0.2, 0.1]), phi[following], phi[:1], 0.5)
+    return Stored(np.eye(4), np.array([1.0, 0.0, 0.2, 0.1]), phi[following], phi[:1], 0.5, 4)
 
 
 def difference(module, spec, n=30):
@@ -106,7 +106,7 @@ def test_an_incomplete_core_is_no_success(spec):
 def test_slack_or_bounds_in_use_are_told():
     """Two pairs whose next features are 1.04 times the core's: at discount 0.99 values grow without end."""
     phi = 1.04 * np.repeat(np.eye(2)[:, None], 1, axis=1)  # [2, A = 1, 2]
-    stored = Stored(np.eye(2), np.array([0.3, 0.7]), phi, phi, 0.99)
+    stored = Stored(np.eye(2), np.array([0.3, 0.7]), phi, phi, 0.99, 2)
     _, verdict = SampledLP().on(stored)
     assert verdict.status is Status.DOUBTFUL and "only by its slack" in verdict.reason
     right, verdict = SampledLP().on(stored._replace(next_features=phi / 1.04, initial_features=phi / 1.04))
@@ -149,6 +149,20 @@ def test_errors():
 
 
 @pytest.mark.parametrize(("spec", "d", "actions"), [("random-linear", 8, 4), ("river-linear", 20, 3)])
-def test_the_setup_is_read_off_the_samples(spec, d, actions):
+def test_the_setup_is_that_of_the_samples(spec, d, actions):
     setup = stored_setup(sampled(coreplan.make(spec), 20, 0))
     assert (setup.dimension, setup.n_actions, setup.m, setup.radius) == (d, actions, d, 1.0)
+
+
+@pytest.mark.parametrize("source", [PlugIn(samples=4), SampledLP(samples=4)], ids=lambda p: p.name)
+def test_the_dimension_of_sparse_features_is_kept(source):
+    """The last state is never seen and has no core pair: no stored index says that d = 6, and theta has 6 entries."""
+    core = coreplan.CoreSet(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    model = coreplan.FunctionModel(
+        2, lambda rng, n: np.zeros(n, dtype=int), lambda rng, x, a: (a / 2, rng.integers(0, 2, len(x)))
+    )
+    problem = coreplan.Problem(model, one_hot(3, 2), 0.9)
+    stored = coreplan.plan(problem, core, source, budget=100).stored
+    assert stored.next_features.index.max() == 3 and stored.dimension == 6
+    for theta in (SampledLP().on(stored)[0].theta, OptimisticPrimalDual().on(stored, 5).theta):
+        assert theta.shape == (6,) and (theta[4:] == 0).all()

@@ -7,12 +7,13 @@ model or a feature map: `run` simulates what it asks for, computes features, cou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core import CoreSet
+from ..errors import InputError
 from ..problem import Phi, Problem, Sparse
 from ..problem.model import FloatArray, IntArray, States
 from ..status import Status
@@ -30,6 +31,13 @@ class Setup:
     discount: float  # gamma
     budget: int  # queries allowed
     noise_dimension: int | None = None  # uniforms a query, where the simulator is a function of its noise
+
+    def __post_init__(self) -> None:
+        phi = self.core_features
+        if phi is not None and not (phi.weight if isinstance(phi, Sparse) else phi).any():
+            raise InputError(
+                "All core features are zero: nothing can be learned. Give features that tell pairs apart."
+            )
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet | None, budget: int) -> Setup:
@@ -71,28 +79,20 @@ class Stored(NamedTuple):
     )
     initial_features: Phi  # [n0, A, ...]
     discount: float
+    dimension: int  # d: sparse features do not say it
 
     @property
     def m(self) -> int:
         return len(self.rewards)
 
 
-def stored_setup(stored: Stored, known: Setup | None = None) -> Setup:
-    """The setup that samples were stored under: `known`, with their core; else read off the samples.
-
-    Sparse features do not say their dimension: it is then the largest index seen plus one.
-    """
-    phi, initial = stored.next_features, stored.initial_features
-    if known is not None:
-        return replace(known, core_features=stored.core_features, m=stored.m, discount=stored.discount)
-    if isinstance(phi, Sparse):
-        parts = [part for part in (stored.core_features, phi, initial) if isinstance(part, Sparse)]
-        d, A = 1 + max(int(part.index.max()) for part in parts), phi.index.shape[1]
-    else:
-        A, d = phi.shape[1:]
-    core = stored.core_features.weight if isinstance(stored.core_features, Sparse) else stored.core_features
-    radius = float(np.sqrt((core**2).sum(axis=1)).max())
-    return Setup(stored.core_features, stored.m, d, A, radius, stored.discount, stored.m)
+def stored_setup(stored: Stored) -> Setup:
+    """The setup that samples were stored under, as far as they say it: the radius is that of their core."""
+    phi, core = stored.next_features, stored.core_features
+    A = (phi.weight if isinstance(phi, Sparse) else phi).shape[1]
+    rows = core.weight if isinstance(core, Sparse) else core
+    radius = float(np.sqrt((rows**2).sum(axis=1)).max())
+    return Setup(core, stored.m, stored.dimension, A, radius, stored.discount, stored.m)
 
 
 class ReadOut(NamedTuple):

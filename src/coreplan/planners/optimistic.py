@@ -130,7 +130,7 @@ class OptimisticPrimalDual(Planner):
     def on(self, stored: Stored, iterations: int = 300) -> Solved:
         """The same game on stored samples, with full gradients and without new queries."""
         require_count("OptimisticPrimalDual.on", iterations=iterations)
-        planner = replace(self, setup=stored_setup(stored, self.setup))
+        planner = replace(self, setup=stored_setup(stored))
         state = planner.init(np.random.default_rng(0))
         state.r[:] = stored.rewards
         n = row_count(stored.next_features) // stored.m

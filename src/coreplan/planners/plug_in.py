@@ -252,7 +252,7 @@ class PlugIn(Planner):
         return Stored(
             self._setup.core_features, state.rewards[: N * m].reshape(N, m).mean(axis=0),
             _phi(index, state.next_weight[order]), _phi(state.initial_index, state.initial_weight),
-            self._setup.discount,
+            self._setup.discount, self._setup.dimension,
         )  # fmt: skip
 
     def verdict(self, state: State) -> Verdict | None:

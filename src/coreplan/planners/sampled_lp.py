@@ -129,7 +129,7 @@ class SampledLP(Planner):
 
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""
-        planner = replace(self, setup=stored_setup(stored, self.setup))
+        planner = replace(self, setup=stored_setup(stored))
         found = solve_sampled(stored, planner._coordinates)
         verdict = stored_verdict(stored, planner._setup, planner._verdict(found))
         return ReadOut(found.theta, math.inf), verdict
@@ -144,7 +144,9 @@ class SampledLP(Planner):
             return None
         following = _joined(state.next_index, state.next_weight)
         initial = _joined(state.initial_index, state.initial_weight)
-        return Stored(self._setup.core_features, state.rewards, following, initial, self._setup.discount)
+        return Stored(
+            self._setup.core_features, state.rewards, following, initial, self._setup.discount, self._setup.dimension,
+        )  # fmt: skip
 
     def verdict(self, state: State) -> Verdict | None:
         if not state.counts[0]:
