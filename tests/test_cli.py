@@ -281,6 +281,35 @@ def test_ctrl_c_stops_with_a_checkpoint(tmp_path):
     assert (tmp_path / "r" / "checkpoint.npz").exists()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["--epsilon", "0.01%"],
+        ["--epsilon", "0.0001", "--set", "noise=independent"],
+        ["--planner", "core-mirror", "--set", "allocation=occupancy"],
+        ["--planner", "primal-dual", "--set", "output=last", "--set", "K=7", "--set", "eta=0.001"],
+    ],
+    ids=lambda s: " ".join(s[1:3]),
+)
+def test_resume_needs_no_setting_twice(tmp_path, monkeypatch, capsys, settings):
+    def record(*arguments):
+        monkeypatch.setattr(sys, "argv", ["coreplan", "plan", "river-linear", *arguments, "--json"])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capsys.readouterr()
+        assert not caught.value.code, err
+        record = json.loads(out)
+        return {k: record[k] for k in ("planner", "queries", "value", "status")}
+
+    folder = ["--out", str(tmp_path / "r")]
+    first = record(*settings, "--budget", "400", *folder)
+    assert record("--resume", *folder) == first
+    raised = record("--resume", "--budget", "2000", *folder)
+    assert raised == record("--resume", *settings, "--budget", "2000", *folder)
+    if "primal-dual" not in settings:  # whose other rates are those of the first budget
+        assert raised == record(*settings, "--budget", "2000")
+
+
 def test_bench_throughput_runs():
     """A smoke test with a tenth of the queries; no speed is asserted here."""
     record = json.loads(run("bench", "throughput", "--quick", "--json").stdout)

@@ -248,6 +248,7 @@ def test_greedy_or_softmax_and_the_stored_samples():
 )
 def test_accuracies(wish, target):
     assert Accuracy.of(wish).target(0.5) == pytest.approx(target)
+    assert PlugIn(epsilon=wish).settings()["epsilon"] in (0.02, "5%")  # one spelling: a resume compares them
     assert Accuracy.of(None) is None
 
 

@@ -502,6 +502,41 @@ def test_filled_in_rates_are_kept_when_the_budget_is_raised(tmp_path):
         plan(problem, planner=PrimalDual(K=7), budget=4000, out=tmp_path, resume=True)
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        coreplan.PlugIn(epsilon="0.01%"),
+        coreplan.PlugIn(noise="independent", output=30.0),
+        coreplan.CoreMirror(allocation="occupancy"),
+        coreplan.OptimisticPrimalDual(steps=20),
+        PrimalDual(K=7, output="last"),
+    ],
+    ids=lambda p: f"{p.name} {p.output if p.name == 'plug-in' else ''}",
+)
+def test_a_resumed_run_is_the_same_run(chosen, tmp_path):
+    """Only a budget is given, or nothing: planner and settings are those it was started with."""
+    problem = coreplan.make("river-linear")
+    first = plan(problem, planner=chosen, budget=400, seed=1, out=tmp_path)
+    same(plan(problem, seed=1, out=tmp_path, resume=True), first)
+    raised = plan(problem, budget=2_000, seed=1, out=tmp_path, resume=True)
+    assert raised.planner.settings() == first.planner.settings() and raised.planner.name == chosen.name
+    rates = {
+        k: first.planner.settings()[k] for k in ("K", "eta", "beta", "alpha") if chosen.name == "primal-dual"
+    }
+    whole = plan(problem, planner=dataclasses.replace(chosen, **rates), budget=2_000, seed=1)
+    assert raised.policy.theta.tobytes() == whole.policy.theta.tobytes()
+    assert raised.queries == whole.queries > first.queries
+
+
+def test_noise_that_a_small_budget_chose_is_kept(tmp_path):
+    """13 queries of 12 pairs leave none to test the simulator with; 1,300 would, and the run is the same one."""
+    problem = coreplan.make("river-swim")
+    for budget in (13, 1_300):
+        result = plan(problem, planner=coreplan.PlugIn(), budget=budget, out=tmp_path, resume=True)
+        assert result.planner.settings()["noise"] == "independent"
+    assert result.queries == 1_296
+
+
 def test_numpy_numbers_are_numbers(tmp_path):
     rates = PrimalDual(K=np.int64(7), eta=np.float32(0.01), beta=1, alpha=np.float64(0.1), D=np.int32(5))
     result = plan(

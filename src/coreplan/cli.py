@@ -30,7 +30,7 @@ from .problem.locate import locate
 from .problem.zoo import parse_value
 from .run import Plan
 from .run import plan as run_plan
-from .run.folder import core_of
+from .run.folder import RunFolder, core_of
 from .seeds import check_seed
 from .status import Status
 from .theory.advice import advise
@@ -95,7 +95,10 @@ def plan(
         str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A planner's setting, name=value.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the folder's checkpoint; what is not given is as it was."),
+    ] = False,
     rollouts: Annotated[
         int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
     ] = None,
@@ -115,9 +118,15 @@ def plan(
     # What a user's own code prints must not mix with the one JSON object.
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         where = locate(problem)
-        planner = planner or default_planner(where.core_pairs is not None).name
-        settings = {**documented_settings(planner, where.name), **_settings(set_ or [])}
-        chosen = make_planner(planner, settings)
+        started = RunFolder(Path(out)).started() if resume and out else None
+        planner = planner or (
+            started.planner if started else default_planner(where.core_pairs is not None).name
+        )
+        same = started is not None and started.planner == planner
+        settings = started.settings if started and same else documented_settings(planner, where.name)
+        chosen = make_planner(planner, {**settings, **_settings(set_ or [])})
+        if budget is None and epsilon is None and started:
+            budget = started.budget
         if budget is None and epsilon is None and getattr(chosen, "epsilon", None) is None:
             budget, epsilon = (
                 (None, "1%")

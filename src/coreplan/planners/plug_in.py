@@ -94,7 +94,10 @@ class PlugIn(Planner):
             require_positive("PlugIn", output=self.output)  # type: ignore[arg-type]
         if self.ridge != 0:
             require_positive("PlugIn", ridge=self.ridge)
-        Accuracy.of(self.epsilon)
+        accuracy = Accuracy.of(self.epsilon)
+        if accuracy is not None:  # one spelling of each: a resume compares settings
+            share = f"{float(str(self.epsilon).strip().removesuffix('%')):.15g}%"
+            object.__setattr__(self, "epsilon", share if accuracy.relative else accuracy.epsilon)
 
     def resolve(self, setup: Setup) -> PlugIn:
         if setup.core_features is None:

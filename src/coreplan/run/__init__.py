@@ -73,8 +73,8 @@ def plan(
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz, and for core.npz where the core pairs are not the
         problem's own; one run a folder.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
-    resume: go on from the folder's checkpoint; in an empty folder, start. The budget may be raised; rates that
-        were filled in for the first budget are kept.
+    resume: go on from the folder's checkpoint; in an empty folder, start. What is left out (planner, its settings, budget)
+        is as it was; the budget may be raised, and rates that were filled in for the first budget are kept.
     checkpoint_seconds: time between checkpoints.
     block: queries that share one stream of simulator noise; changes the noise, so it belongs to the run.
 
@@ -83,12 +83,17 @@ def plan(
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    started = RunFolder(Path(out)).started() if resume and out is not None else None
+    accuracy = getattr(planner, "epsilon", None) if epsilon is None else epsilon
     if planner is None:
-        planner = default_planner(core is not None or problem.core_pairs is not None)
+        has_core = core is not None or problem.core_pairs is not None
+        planner = started.make() if started else default_planner(has_core)
     if not hasattr(planner, "resolve"):
         raise InputError(f"`plan(planner=...)` must be a planner, for example PlugIn(); got {planner!r}.")
     if epsilon is not None:
         planner = to_accuracy(planner, epsilon)
+    if budget is None and accuracy is None and started:
+        budget = started.budget
     if budget is None:
         if getattr(planner, "epsilon", None) is None:
             raise InputError(
@@ -110,7 +115,7 @@ def plan(
             raise FileError(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
             )
-        planner = (folder.filled_in(planner) if folder else planner).resolve(setup)
+        planner = (started.fill_in(planner) if started else planner).resolve(setup)
         if folder:
             folder.config = _config(problem, core, planner, seed, block)
         return _Run(problem, core, planner, setup, seed, block, folder, checkpoint_seconds, begin).go(
@@ -232,7 +237,9 @@ class _Run:
 
     def _checkpoint(self) -> None:
         assert self.folder is not None
-        self.folder.save_checkpoint(self.loop.state, self.rng, self.simulator, self.trace, self.seconds)
+        self.folder.save_checkpoint(
+            self.loop.state, self.rng, self.simulator, self.trace, self.seconds, self.budget
+        )
 
     def _record(self, status: str, warmup: float) -> dict[str, Any]:
         return {

@@ -6,14 +6,14 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import files
 from ..core import CORE_FILE, CoreSet
 from ..errors import FileError
-from ..planners import Planner
+from ..planners import Planner, make_planner, options
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
 from ..problem.features import digest
@@ -24,6 +24,25 @@ from .trace import Trace
 VERSION = 1
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
+_LEFT_OUT = (None, "auto")  # settings that a planner fills in by itself
+
+
+class Started(NamedTuple):
+    """The run that a folder holds: what it was started with."""
+
+    planner: str
+    settings: dict[str, Any]  # those that can be given by name: arrays are kept as digests only
+    budget: int | None
+
+    def make(self) -> Planner:
+        """The planner of that run."""
+        return make_planner(self.planner, self.settings)
+
+    def fill_in(self, planner: Planner) -> Planner:
+        """A planner with what was left out as it was in that run, so that its budget may be raised."""
+        given = planner.settings() if planner.name == self.planner else {}
+        missing = {k: v for k, v in self.settings.items() if k in given and given[k] in _LEFT_OUT}
+        return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
 
 
 class RunFolder:
@@ -34,17 +53,19 @@ class RunFolder:
         self.config: dict[str, Any] = {}
         self.core_file: str | None = None  # the digest of what core.npz holds
 
-    def filled_in(self, planner: Planner) -> Planner:
-        """The planner with what was left out taken from the run that is resumed, so that its budget may be raised."""
-        if not (self.path / CHECKPOINT_FILE).exists():
-            return planner
-        _, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
-        saved = meta.get("config", {}).get("settings", {})
-        given = planner.settings()
-        missing = {
-            k: v for k, v in saved.items() if isinstance(v, (int, float)) and k in given and given[k] is None
-        }
-        return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
+    def started(self) -> Started | None:
+        """What the run in this folder was started with; None where there is no checkpoint yet."""
+        path = self.path / CHECKPOINT_FILE
+        if not path.exists():
+            return None
+        _, meta = files.read_npz(path, KIND, VERSION)
+        try:
+            name, budget = str(meta["config"]["planner"]), meta.get("budget")
+            known = [k for k in options(name) if k in meta["config"]["settings"]]
+            settings = {k: meta["config"]["settings"][k] for k in known}
+            return Started(name, settings, None if budget is None else int(budget))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} does not say what it is a checkpoint of ({error}).") from None
 
     @property
     def used(self) -> bool:
@@ -52,8 +73,8 @@ class RunFolder:
         return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
 
     def save_checkpoint(
-        self, state: Any, rng: np.random.Generator, simulator: Simulator, trace: Trace, seconds: float
-    ) -> None:
+        self, state: Any, rng: np.random.Generator, simulator: Simulator, trace: Trace, seconds: float, budget: int
+    ) -> None:  # fmt: skip
         """Everything that a resume needs, in one file, written atomically."""
         meta = {
             "format": KIND,
@@ -63,6 +84,7 @@ class RunFolder:
             "simulator": simulator.mark(),
             "trace_columns": list(trace.columns),
             "seconds": seconds,
+            "budget": budget,
         }
         arrays = {f"state.{name}": np.asarray(array) for name, array in state._asdict().items()}
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": trace.rows}, meta)
