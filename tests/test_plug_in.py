@@ -298,11 +298,32 @@ def test_an_accuracy_instead_of_a_budget():
     assert short.status is Status.NOT_REACHED and "Raise the budget above 1,000" in short.reason
     assert coreplan.evaluate(problem, short.policy).sub < 0.05  # the best found all the same
     tiny = plan(problem, epsilon=0.1, budget=100)
-    assert tiny.status is Status.NOT_REACHED and "raise the budget to 320" in tiny.reason
+    assert tiny.status is Status.NOT_REACHED and f"raise the budget to {320 + REPEATED}" in tiny.reason
+    assert plan(problem, epsilon=0.1, budget=320 + REPEATED).status is Status.FINISHED  # that is enough
+    few, fixed = (plan(problem, planner=PlugIn(samples=n, epsilon=1e-6), budget=1000) for n in (8, 20))
+    assert "raise `samples` to 16" in few.reason and "Raise `samples` above 20" in fixed.reason
     with pytest.raises(InputError, match="the queries to spend at most, or epsilon"):
         plan(problem)
     with pytest.raises(InputError, match="takes a budget and no epsilon"):
         plan(problem, planner=coreplan.PrimalDual(K=5), epsilon=0.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, "99%"])
+@pytest.mark.parametrize("without", ["all", "uniform"])
+def test_an_accuracy_that_cannot_be_estimated_is_not_reached(monkeypatch, epsilon, without):
+    """Systems that have no solution give nan, which is no small number, and the budget is not what is missing."""
+    value = bellman.Sampled.value
+
+    def no_value(self, through, w, theta, choice):
+        return np.nan if without == "all" or theta is None else value(self, through, w, theta, choice)
+
+    monkeypatch.setattr(bellman.Sampled, "value", no_value)
+    run = plan(coreplan.make("river-linear"), epsilon=epsilon, budget=400)
+    if without == "uniform" and epsilon == 0.5:  # an accuracy in values needs no comparison with uniform
+        assert run.status is Status.FINISHED
+        return
+    assert run.status is Status.NOT_REACHED and run.queries == 320 + REPEATED
+    assert "cannot be estimated" in run.reason and "nan" not in run.reason
 
 
 def test_the_command_line_plans_by_default(monkeypatch, capsys):

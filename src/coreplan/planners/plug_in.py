@@ -271,22 +271,35 @@ class PlugIn(Planner):
             )
             return Verdict(Status.DIVERGED, reason)
         if self.epsilon is not None and not reached:
-            return Verdict(Status.NOT_REACHED, self._not_reached(error, scale))
+            return Verdict(Status.NOT_REACHED, self._not_reached(int(state.counts[1]), error, scale))
         if self.epsilon is not None:
             reason = f"Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only."
             return Verdict(Status.FINISHED, reason)
         return None
 
-    def _not_reached(self, error: float, scale: float) -> str:
-        setup, accuracy = self._setup, Accuracy.of(self.epsilon)
+    def _not_reached(self, N: int, error: float, scale: float) -> str:
+        """Why N samples a core pair are not enough, and what would be."""
+        setup, accuracy, fixed = self._setup, Accuracy.of(self.epsilon), self._cap == self.samples
         assert accuracy is not None
-        if math.isnan(error):
-            return f"Accuracy is estimated from {FIRST} samples a core pair on: raise the budget to {FIRST * setup.m:,}."
-        full = self.most is not None and self.most * setup.m < setup.budget // 2
-        cure = "No more samples fit into memory" if full else f"Raise the budget above {setup.budget:,}"
+        target = accuracy.target(scale)
+        if N < FIRST:
+            least = FIRST * setup.m + (REPEATED if self.noise == "sobol" else 0)
+            cure = f"raise `samples` to {FIRST}" if fixed else f"raise the budget to {least:,}"
+            return f"Accuracy is estimated from {FIRST} samples a core pair on: {cure}."
+        if math.isnan(error) or math.isnan(target):
+            return (
+                "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the "
+                "model of all, as happens where features reached lie outside the core's hull. Add extreme pairs to the core "
+                "set (coreplan.core.select), or give a budget and no epsilon."
+            )
+        cure = f"Raise the budget above {setup.budget:,}"
+        if fixed:
+            cure = f"Raise `samples` above {self.samples}"
+        elif self._cap == self.most:
+            cure = "No more samples fit into memory: give more of it"
         return (
-            f"The value lost by sampling is estimated to be up to {error:.2g}, and {accuracy.target(scale):.2g} was asked "
-            f"for. {cure}, or ask for less."
+            f"The value lost by sampling is estimated to be up to {error:.2g}, and {target:.2g} was asked for. "
+            f"{cure}, or ask for less."
         )
 
     def check(self, state: State) -> None:
