@@ -160,6 +160,15 @@ class Planner(Protocol):
     def tell(self, state: Any, answers: Answers, rng: np.random.Generator) -> Any:
         """Fold the answers in; returns the state, which may be the same object changed in place."""
 
+    def warm_up(self, state: Any, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
+        """Have all compiled that `tell` will call, and change nothing; `made_up` answers an ask without a simulator.
+
+        By default one whole step on a copy of the state, for planners whose steps are small.
+        """
+        ask = self.ask(state, rng)
+        if ask.core_index is not None:
+            self.tell(type(state)(*(array.copy() for array in state)), made_up(ask), rng)
+
     def policy(self, state: Any) -> ReadOut:
         """Read the policy out."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core.measure import unit_vectors
+from ..core.pools import take
 from ..errors import InputError, require_count, require_positive
 from ..memory import SHARE, available_memory
 from ..problem import Phi, Sparse
@@ -177,6 +178,17 @@ class PlugIn(Planner):
         state = _appended(state, answers.rewards, *_parts(answers.next_features))
         N = self._target(int(state.counts[1]))
         return self._solved(state, N) if state.counts[0] == N * self._setup.m else state
+
+    def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
+        """A solve with two samples of at most four core pairs: a whole one may take long, and memory for all samples."""
+        phi = self._setup.core_features
+        assert phi is not None
+        pairs = np.argsort(-np.abs(phi.weight if isinstance(phi, Sparse) else phi).max(axis=1))[
+            :4
+        ]  # not all zero
+        setup = replace(self._setup, core_features=take(phi, pairs), m=len(pairs), budget=100)
+        small = replace(self, setup=setup, samples=2, most=None)
+        small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
 
     def _target(self, solved: int) -> int:
         """Samples a pair at the next solve: doubling from FIRST, and at the end all that the budget allows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -126,6 +126,12 @@ class SampledLP(Planner):
         assert samples is not None
         found = solve_sampled(samples, self._coordinates)
         return state._replace(theta=found.theta, found=np.array(found[1:]))
+
+    def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
+        """The look at features is all that is compiled: an LP would be solved for nothing."""
+        phi = made_up(Ask(core_index=np.zeros(2, dtype=np.int64))).next_features
+        assert phi is not None
+        self._coordinates.worst(phi)
 
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""

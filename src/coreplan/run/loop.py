@@ -16,7 +16,7 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from ..errors import CoreplanError, InputError, SimulatorError
-from ..planners import Answers, Kernels, Planner, Setup
+from ..planners import Answers, Ask, Kernels, Planner, Setup
 from ..problem import CompiledFeatures, CompiledModel, Phi, Sparse, checked, first_fault
 from ..problem.features import raise_fault
 from ..problem.guard import first_bad_reward, first_not_finite, to_unit
@@ -53,16 +53,19 @@ class PythonLoop:
         self.state = planner.init(rng)
 
     def warm_up(self) -> None:
-        """Compile the kernels on made-up answers: no query is made and nothing is changed."""
+        """Compile the kernels on made-up answers, so that compiling does not count as planning: no query is made and
+        nothing is changed."""
+        if self.simulator.core is not None:
+            self.planner.warm_up(self.state, self._made_up, planner_stream(0))
+
+    def _made_up(self, ask: Ask) -> Answers:
+        """Every core pair pays nothing and leads to its own state, and so do draws from nu0."""
         core, features = self.simulator.core, self.simulator.problem.features
-        state, rng = type(self.state)(*(a.copy() for a in self.state)), planner_stream(0)
-        ask = self.planner.ask(state, rng)
-        if ask.core_index is None or core is None:
-            return
-        n = len(ask.core_index)
-        initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
-        states = core.states[ask.core_index]
-        self.planner.tell(state, Answers(ask, np.zeros(n), states, checked(features, states), initial), rng)
+        assert core is not None and ask.core_index is not None
+        states, initial = core.states[ask.core_index], None
+        if ask.n_initial:  # a feature map need not know an empty batch
+            initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
+        return Answers(ask, np.zeros(len(states)), states, checked(features, states), initial)
 
     def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         begin = time.perf_counter()
