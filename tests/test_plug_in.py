@@ -428,6 +428,50 @@ def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatc
     assert short.status is Status.NOT_REACHED and "No more samples fit into memory" in short.reason
 
 
+@pytest.mark.parametrize("fault", [False, True])
+def test_a_run_may_move_between_machines(tmp_path, monkeypatch, fault):
+    """On a smaller one nothing is asked and what is stored still counts; on a larger one it goes on as ever."""
+    monkeypatch.setattr(plug_in, "BATCH", 50)
+    monkeypatch.setattr(Accuracy, "target", lambda self, scale: -1.0)  # out of reach
+    base = coreplan.make("river-swim")
+    calls: list[int] = []
+
+    def step(rng, states, actions):
+        if fault and len(calls) == 25:  # between the solves with 64 and 128 samples
+            raise RuntimeError("out of memory")
+        return base.model.step(rng, states, actions)
+
+    def on(memory, problem):
+        monkeypatch.setattr(plug_in, "available_memory", lambda: memory)
+        return plan(problem, epsilon=1e-12, budget=3000, seed=4, out=tmp_path, resume=True)
+
+    if fault:
+        with pytest.raises(SimulatorError, match="out of memory"):
+            on(1e9, own(step, calls))
+        stored = sum(calls[:-1])
+        assert 64 < stored / 12 < 128
+    else:
+        first = on(1e6, own())
+        stored = first.queries
+        assert "No more samples fit into memory" in first.reason and 16 < stored / 12 < 200
+    small = on(2.2e5, own())
+    assert small.queries == stored and small.status is Status.NOT_REACHED
+    assert "No more samples fit into memory" in small.reason
+    large = on(1e9, own())
+    assert large.queries == 3000
+    whole = plan(own(), epsilon=1e-12, budget=3000, seed=4)
+    assert large.policy.theta.tobytes() == whole.policy.theta.tobytes()
+
+
+def test_a_budget_that_does_not_fit_is_refused_by_a_planner_that_has_run(monkeypatch):
+    setup = Setup.of(own(), CoreSet.of(own()), 1200)
+    monkeypatch.setattr(plug_in, "available_memory", lambda: 2.2e5)
+    capped = PlugIn(epsilon=0.1).resolve(setup)
+    assert capped._cap == 20 < 1200 // 12
+    with pytest.raises(InputError, match="may be used here"):
+        dataclasses.replace(capped, epsilon=None).resolve(setup)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

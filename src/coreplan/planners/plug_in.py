@@ -67,7 +67,8 @@ class PlugIn(Planner):
     ridge: of the least squares through core features that are not unit vectors, relative to their size. By default the one
         with the least Bellman error on held-out samples.
     epsilon: stop when the value lost by sampling is estimated to be at most this: a normalised value, or "1%" of what the
-        optimum is above the uniform policy. An estimate of the statistical error only (`halving.py`).
+        optimum is above the uniform policy. An estimate of the statistical error only (`halving.py`). Where memory ends
+        before, so do the samples, and the run says so; with a budget alone, one that does not fit is refused.
     """
 
     name: ClassVar[str] = "plug-in"
@@ -117,7 +118,7 @@ class PlugIn(Planner):
                 "`PlugIn(noise='sobol')` needs a simulator that is a function of its noise: a NoiseModel, or a "
                 "CompiledModel with a noise_kernel. Use noise='independent' with this one."
             )
-        return replace(self, setup=setup, noise=noise)._within_memory()
+        return replace(self, setup=setup, noise=noise, most=None)._within_memory()
 
     def _within_memory(self) -> PlugIn:
         """With a budget all of it must fit, or nothing is asked; with an accuracy, N stops doubling where memory ends."""
