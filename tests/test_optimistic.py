@@ -11,11 +11,9 @@ import coreplan
 from coreplan import OptimisticPrimalDual, Status
 from coreplan.planners import Setup, optimistic_kernels
 from coreplan.planners.coordinates import Coordinates
-from coreplan.problem import Sparse, one_hot
-from coreplan.problem.tabular import tabular_model
+from coreplan.problem import Sparse
 from mutants import mutant
 from stored_samples import dense, fixed_point, sampled, sub, without
-from test_masks import ALLOWED, TABLE, A, S, mask
 
 
 def random_game(kernels=optimistic_kernels, m=6, seed=0):
@@ -178,17 +176,6 @@ def test_a_core_with_more_pairs_than_features():
     )
     result = coreplan.plan(problem, large, OptimisticPrimalDual(), budget=14 * 200, seed=1)
     assert result.status is Status.FINISHED
-    assert coreplan.evaluate(problem, result.policy).sub < 0.01
-
-
-def test_masks_are_respected():
-    pairs = tuple(x.astype(np.int64) for x in np.nonzero(ALLOWED))
-    problem = coreplan.Problem(
-        tabular_model(TABLE), one_hot(S, A), 0.9, core_pairs=pairs, tabular=lambda: TABLE, mask=mask
-    )
-    result = coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=len(pairs[0]) * 150, seed=0)
-    p = result.policy.probabilities(np.arange(S))
-    assert (p[~ALLOWED] == 0).all() and result.status is Status.FINISHED
     assert coreplan.evaluate(problem, result.policy).sub < 0.01
 
 

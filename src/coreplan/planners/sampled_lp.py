@@ -22,6 +22,7 @@ from .cover import stored_verdict
 from .rates import default_D
 
 LARGEST = 100_000  # constraints: sampled states times actions
+BATCH = 4096  # pairs in an ask at most: what a fault of the simulator can cost
 PRICE = 2.0  # of slack; the multipliers sum to 1 where the core is complete, so that slack is never worth it there
 SPREAD = 0.5  # share of the objective that lies on all sampled next states
 _ACTIVE = 1e-5  # slack, or the multipliers of theta's bounds, above this are no rounding
@@ -40,12 +41,12 @@ class Found(NamedTuple):
 class State(NamedTuple):
     """The samples, and what the LP made of them; index is empty where features are dense."""
 
-    counts: IntArray  # [1] asks answered
+    counts: IntArray  # [1] rows filled, the LP is solved when there are m n
     theta: FloatArray  # [d]
     found: FloatArray  # [4] value, slack, bound, error
-    rewards: FloatArray  # [m]
-    next_index: IntArray  # [m n, A, k]
-    next_weight: FloatArray  # [m n, A, k or d]
+    rewards: FloatArray  # [rows] pair-major, as in `Stored`
+    next_index: IntArray  # [rows, A, k]
+    next_weight: FloatArray  # [rows, A, k or d]
     initial_index: IntArray  # [n0, A, k]
     initial_weight: FloatArray
 
@@ -73,7 +74,7 @@ class SampledLP(Planner):
     """
 
     name: ClassVar[str] = "sampled-lp"
-    growing: ClassVar[frozenset[str]] = frozenset(State._fields[-4:])
+    growing: ClassVar[frozenset[str]] = frozenset(State._fields[-5:])
 
     samples: int | None = None
     n_initial: int = 100
@@ -99,31 +100,38 @@ class SampledLP(Planner):
         return replace(self, samples=n, setup=setup)
 
     def init(self, rng: np.random.Generator) -> State:
-        m, d = self._setup.m, self._setup.dimension
+        d = self._setup.dimension
         index, weight = np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0, 0))
         return State(
-            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.zeros(m),
+            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.zeros(0),
             index, weight, index, weight,
         )  # fmt: skip
 
-    def size(self, state: State) -> int | None:
+    @property
+    def _rows(self) -> int:
         assert self.samples is not None
-        return None if state.counts[0] else self.samples * self._setup.m
+        return self.samples * self._setup.m
+
+    def size(self, state: State) -> int | None:
+        return min(self._rows - int(state.counts[0]), BATCH) or None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
-        m, size = self._setup.m, self.size(state)
-        assert size is not None
-        return Ask(core_index=np.repeat(np.arange(m), size // m), n_initial=self.n_initial)
+        size, start = self.size(state), int(state.counts[0])
+        assert size is not None and self.samples is not None
+        pairs = np.arange(start, start + size) // self.samples
+        return Ask(core_index=pairs, n_initial=0 if start else self.n_initial)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        assert answers.next_features is not None and answers.initial_features is not None
-        rewards = answers.rewards.reshape(self._setup.m, -1).mean(axis=1)
-        state = state._replace(
-            counts=np.ones(1, dtype=np.int64), rewards=rewards,
-            **_split("next", answers.next_features), **_split("initial", answers.initial_features),
-        )  # fmt: skip
+        assert answers.next_features is not None
+        new = {"rewards": answers.rewards, **_split("next", answers.next_features)}
+        if state.counts[0]:
+            new = {name: np.concatenate([getattr(state, name), rows]) for name, rows in new.items()}
+        if answers.initial_features is not None:
+            new |= _split("initial", answers.initial_features)
+        state = state._replace(counts=np.array([len(new["rewards"])]), **new)
         samples = self.stored(state)
-        assert samples is not None
+        if samples is None:
+            return state
         found = solve_sampled(samples, self._coordinates)
         return state._replace(theta=found.theta, found=np.array(found[1:]))
 
@@ -143,20 +151,21 @@ class SampledLP(Planner):
     # What came of it.
 
     def policy(self, state: State) -> ReadOut:
-        return ReadOut(state.theta.copy(), math.inf if state.counts[0] else 1.0)
+        return ReadOut(state.theta.copy(), math.inf if state.counts[0] == self._rows else 1.0)
 
     def stored(self, state: State) -> Stored | None:
-        if not state.counts[0] or self._setup.core_features is None:
+        if state.counts[0] < self._rows or self._setup.core_features is None:
             return None
+        rewards = state.rewards.reshape(self._setup.m, -1).mean(axis=1)
         following = _joined(state.next_index, state.next_weight)
         initial = _joined(state.initial_index, state.initial_weight)
         return Stored(
-            self._setup.core_features, state.rewards, following, initial, self._setup.discount, self._setup.dimension,
+            self._setup.core_features, rewards, following, initial, self._setup.discount, self._setup.dimension,
         )  # fmt: skip
 
     def verdict(self, state: State) -> Verdict | None:
-        if not state.counts[0]:
-            return Verdict(Status.DOUBTFUL, "Nothing was sampled: the policy is the uniform one.")
+        if state.counts[0] < self._rows:
+            return Verdict(Status.DOUBTFUL, "No LP was solved: the policy is the uniform one. Resume.")
         found = Found(state.theta, *(float(x) for x in state.found))
         return self._verdict(found)
 
@@ -171,11 +180,13 @@ class SampledLP(Planner):
         )
 
     def check(self, state: State) -> None:
-        if not state.counts[0]:
-            return
-        assert self.samples is not None
-        rows = {"next": self.samples * self._setup.m, "initial": self.n_initial}
-        for name, n in rows.items():
+        filled = int(state.counts[0])
+        for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
+            if getattr(state, name).dtype != like.dtype:
+                raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
+        if not 0 <= filled <= self._rows or state.rewards.shape != (filled,):
+            raise ValueError("its samples do not fit together")
+        for name, n in {"next": filled, "initial": self.n_initial}.items() if filled else ():
             index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
             if weight.ndim != 3 or weight.shape[:2] != (n, self._setup.n_actions):
                 raise ValueError(f"'{name}_weight' has shape {weight.shape}")
@@ -183,11 +194,13 @@ class SampledLP(Planner):
                 index.shape != weight.shape or not 0 <= index.min() <= index.max() < self._setup.dimension
             ):
                 raise ValueError(f"'{name}_index' does not fit")
+            if not index.size and weight.shape[2] != self._setup.dimension:
+                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
 
     def diagnostics(self, state: State) -> Mapping[str, float]:
         return {
             "theta_norm": float(np.linalg.norm(state.theta)),
-            "lp_value": float(state.found[0]) if state.counts[0] else math.nan,
+            "lp_value": float(state.found[0]) if state.counts[0] == self._rows else math.nan,
             "slack": float(state.found[1]),
             "bound": float(state.found[2]),
         }
