@@ -202,6 +202,8 @@ def test_lists():
         (["plan", "river-swim", "--epsilon", "150%"], "got '150%'"),
         (["plan", "river-swim", "--planner", "grow", "--epsilon", "1%"], "takes a budget and no epsilon"),
         (["plan", "river-swim", "--set", "noise=pink"], "'sobol'"),
+        (["plan", "river-swim", "--budget", str(10**23)], "at least 1 and below 2^63, got 1000"),
+        (["plan", "queue-network", "--planner", "core-mirror"], "--planner grow), which needs none"),
         (["plan", "river-swim", "--seed", "-2"], "seed"),
         (["plan", "river-swim", "--resume"], "--out"),
         (["plan", "nowhere.py:x"], "There is no file nowhere.py"),
@@ -279,6 +281,18 @@ def test_ctrl_c_stops_with_a_checkpoint(tmp_path):
     record = json.loads(stdout)
     assert record["status"] == "interrupted" and record["queries"] > 0
     assert (tmp_path / "r" / "checkpoint.npz").exists()
+
+
+def test_every_planner_plans_without_a_budget(monkeypatch, capsys):
+    """Two of them only here: the others stream a million queries by default."""
+    for planner, most in (("plug-in", 10_000_000), ("sampled-lp", 10_000)):
+        monkeypatch.setattr(
+            sys, "argv", ["coreplan", "plan", "random-linear", "--planner", planner, "--json"]
+        )
+        with pytest.raises(SystemExit) as caught:
+            main()
+        record = json.loads(capsys.readouterr().out)
+        assert not caught.value.code and record["status"] == "finished" and record["queries"] <= most
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.optimize import OptimizeResult, linprog
 import coreplan
 from coreplan import OptimisticPrimalDual, PlugIn, SampledLP, Status, verified
 from coreplan.lp import SolverError
-from coreplan.planners import Stored, sampled_lp
+from coreplan.planners import Setup, Stored, sampled_lp
 from coreplan.planners.base import stored_setup
 from coreplan.planners.coordinates import Coordinates
 from coreplan.problem import one_hot
@@ -140,12 +140,39 @@ def test_errors():
     problem = coreplan.make("random-linear")
     with pytest.raises(coreplan.InputError, match=r"LP of 1,000,400 constraints.*Set `samples` to 3112"):
         coreplan.plan(problem, planner=SampledLP(), budget=250_000)
+    with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):
+        coreplan.plan(problem, planner=SampledLP(n_initial=25_000), budget=80)  # one sample would be too many
     with pytest.raises(coreplan.InputError, match="budget of 7 queries is below 8"):
         coreplan.plan(problem, planner=SampledLP(), budget=7)
     with pytest.raises(coreplan.InputError, match="budget of 100 queries is below 160"):
         coreplan.plan(problem, planner=SampledLP(samples=20), budget=100)
     with pytest.raises(coreplan.InputError, match="samples"):
         SampledLP(samples=0)
+
+
+def test_a_damaged_state_is_refused(monkeypatch):
+    monkeypatch.setattr(sampled_lp, "BATCH", 30)
+    problem = coreplan.make("river-linear:L=4,states=40")
+    core, rng = coreplan.CoreSet.of(problem), np.random.default_rng(0)
+    planner = SampledLP(samples=10).resolve(Setup.of(problem, core, 80))
+    simulator, state = coreplan.run.Simulator(problem, core, 0), planner.init(rng)
+    planner.check(state)
+    for _ in range(2):  # 60 of 80 rows
+        state = planner.tell(state, simulator.answer(planner.ask(state, rng)), rng)
+        planner.check(state)
+    assert state.counts[0] == 60 and planner.policy(state).scale == 1.0 and planner.stored(state) is None
+    assert "No LP was solved" in planner.verdict(state).reason
+    for damage in (
+        {"rewards": state.rewards[:-1]},
+        {"rewards": state.rewards.astype(np.float32)},
+        {"counts": np.array([81])},
+        {"next_index": state.next_index + 8},
+        {"next_index": state.next_index[:0]},
+        {"next_weight": state.next_weight[:, :2]},
+        {"initial_weight": state.initial_weight[:0]},
+    ):
+        with pytest.raises(ValueError):
+            planner.check(state._replace(**damage))
 
 
 @pytest.mark.parametrize(("spec", "d", "actions"), [("random-linear", 8, 4), ("river-linear", 20, 3)])

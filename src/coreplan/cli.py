@@ -23,7 +23,7 @@ from .errors import CoreplanError, FileError, InputError, require_count
 from .judge import Certificate, Evaluation, evaluate
 from .judge import certify as run_certify
 from .judge.certify import least_queries
-from .planners import PLANNERS, Grow, PlugIn, default_planner, documented_settings, make_planner, options
+from .planners import PLANNERS, PlugIn, default_planner, documented_settings, make_planner, options
 from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem
 from .problem.locate import locate
@@ -81,7 +81,8 @@ def plan(
     budget: Annotated[
         int | None,
         typer.Option(
-            help="Simulator queries to spend at most; by default a million, with --epsilon ten million."
+            help="Simulator queries to spend at most; by default a million (grow: 100,000, sampled-lp: 10,000), with "
+            "--epsilon ten million."
         ),
     ] = None,
     epsilon: Annotated[
@@ -131,7 +132,7 @@ def plan(
             budget, epsilon = (
                 (None, "1%")
                 if isinstance(chosen, PlugIn) and not chosen.samples
-                else (100_000 if isinstance(chosen, Grow) else 1_000_000, None)
+                else (chosen.first_budget, None)
             )
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,

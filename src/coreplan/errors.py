@@ -60,8 +60,9 @@ def require_count(owner: str, least: int = 1, **values: int | None) -> None:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value < 2**63:
+            most = " and below 2^63" if isinstance(value, numbers.Integral) and value >= 2**63 else ""
             raise InputError(
-                f"`{owner}({name}=...)` must be a whole number of at least {least}, got {value!r}."
+                f"`{owner}({name}=...)` must be a whole number of at least {least}{most}, got {value!r}."
             )
 
 

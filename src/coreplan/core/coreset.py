@@ -60,7 +60,7 @@ class CoreSet:
         if problem.core_pairs is None:
             raise InputError(
                 f"The problem '{problem.name}' brings no core set. Give one: CoreSet(states, actions), or "
-                "Problem(..., core_pairs=(states, actions))."
+                "Problem(..., core_pairs=(states, actions)); or plan with Grow (--planner grow), which needs none."
             )
         return cls(*problem.core_pairs)
 

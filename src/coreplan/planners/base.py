@@ -135,6 +135,7 @@ class Planner(Protocol):
 
     name: ClassVar[str]
     needs_core: ClassVar[bool] = True
+    first_budget: ClassVar[int] = 1_000_000  # queries, where a command gives neither a budget nor an accuracy
     growing: ClassVar[frozenset[str]] = (
         frozenset()
     )  # fields of the state whose shape and dtype the run decides

@@ -86,6 +86,7 @@ class Grow(Planner):
 
     name: ClassVar[str] = "grow"
     needs_core: ClassVar[bool] = False
+    first_budget: ClassVar[int] = 100_000
     growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
 
     rounds: int = 20

@@ -74,6 +74,7 @@ class SampledLP(Planner):
     """
 
     name: ClassVar[str] = "sampled-lp"
+    first_budget: ClassVar[int] = 10_000
     growing: ClassVar[frozenset[str]] = frozenset(State._fields[-5:])
 
     samples: int | None = None
@@ -92,10 +93,12 @@ class SampledLP(Planner):
             )
         rows = (n * setup.m + self.n_initial) * setup.n_actions
         if rows > LARGEST:
+            most = (LARGEST // setup.n_actions - self.n_initial) // setup.m
+            cure = f"Set `samples` to {most}" if most > 0 else "Lower `n_initial`, take fewer core pairs"
             raise InputError(
-                f"{n} samples of each of m = {setup.m} core pairs, with {setup.n_actions} actions, make an LP of {rows:,} "
-                f"constraints; at most {LARGEST:,} are solved. Set `samples` to "
-                f"{max(1, (LARGEST // setup.n_actions - self.n_initial) // setup.m)}, or use another planner."
+                f"{n} samples of each of m = {setup.m} core pairs and {self.n_initial} initial states, with "
+                f"{setup.n_actions} actions, make an LP of {rows:,} constraints; at most {LARGEST:,} are solved. {cure}, or "
+                "use another planner."
             )
         return replace(self, samples=n, setup=setup)
 
