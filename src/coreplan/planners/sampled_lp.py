@@ -139,10 +139,7 @@ class SampledLP(Planner):
         return state._replace(theta=found.theta, found=np.array(found[1:]))
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
-        """The look at features is all that is compiled: an LP would be solved for nothing."""
-        phi = made_up(Ask(core_index=np.zeros(2, dtype=np.int64))).next_features
-        assert phi is not None
-        self._coordinates.worst(phi)
+        """Nothing of it is compiled, and an LP would be solved for nothing."""
 
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""
