@@ -13,17 +13,22 @@ import pytest
 
 CHILD = """
 import sys, json, coreplan
-spec, out, budget = sys.argv[1:4]
-planner = coreplan.PrimalDual(K=5, eta=2e-4, beta=0.02, alpha=0.006, D=28.0)
+spec, out, budget, name, settings = sys.argv[1:6]
+planner = coreplan.planners.make_planner(name, json.loads(settings))
 plan = coreplan.plan(coreplan.make(spec), planner=planner, budget=int(budget), seed=7, out=out, resume=True,
                      checkpoint_seconds=0.05)
 print(json.dumps(plan.queries))
 """
 
 
-def child(spec, out, budget):
+RATES = {"K": 5, "eta": 2e-4, "beta": 0.02, "alpha": 0.006, "D": 28.0}
+PYTHON = "random-linear:compiled=false"
+
+
+def child(spec, out, budget, planner, settings):
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD, spec, str(out), str(budget)], stdout=subprocess.PIPE
+        [sys.executable, "-c", CHILD, spec, str(out), str(budget), planner, json.dumps(settings)],
+        stdout=subprocess.PIPE,
     )
 
 
@@ -43,13 +48,21 @@ def contents(folder):
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("spec", "budget", "kills"),
-    [("random-linear", 6_000_000, 10), ("random-linear:compiled=false", 250_000, 10)],
+    ("spec", "budget", "planner", "settings", "kills"),
+    [
+        ("random-linear", 6_000_000, "primal-dual", RATES, 10),
+        (PYTHON, 250_000, "primal-dual", RATES, 10),
+        (PYTHON, 1_000_000, "plug-in", {}, 4),
+        (PYTHON, 1_000_000, "plug-in", {"epsilon": 1e-9}, 4),
+        ("random-linear", 6_000_000, "core-mirror", {}, 4),
+        (PYTHON, 80_000, "optimistic", {}, 4),
+        ("mountain-car:grid=11", 20_000, "sampled-lp", {}, 4),
+    ],
 )
-def test_kill_at_random_moments(spec, budget, kills, tmp_path):
+def test_kill_at_random_moments(spec, budget, planner, settings, kills, tmp_path):
     whole = tmp_path / "whole"
     begin = time.monotonic()
-    assert child(spec, whole, budget).wait() == 0
+    assert child(spec, whole, budget, planner, settings).wait() == 0
     duration = time.monotonic() - begin
     want = contents(whole)
     rng = random.Random(20231)
@@ -58,7 +71,7 @@ def test_kill_at_random_moments(spec, budget, kills, tmp_path):
         out = tmp_path / f"killed{round_}"
         round_ += 1
         while True:
-            process = child(spec, out, budget)
+            process = child(spec, out, budget, planner, settings)
             try:
                 process.wait(timeout=rng.uniform(0.1, duration))
             except subprocess.TimeoutExpired:
