@@ -19,11 +19,14 @@ from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
 from .bellman import LARGE, Sampled, Solution, Through, as_rows
-from .halving import CAUTION, Accuracy, losses
+from .halving import Accuracy, before, losses
 from .noise import MOST_COORDINATES, sobol
 from .ridge import choose_ridge
 
-FIRST = 16  # samples a core pair at the first solve; halves of fewer say too little
+FIRST = {
+    "sobol": 8,
+    "independent": 16,
+}  # samples a core pair at the first solve; halves of fewer say too little
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
 INITIAL = 512  # draws from nu0: values are told by them
 
@@ -50,7 +53,7 @@ class PlugIn(Planner):
     """Sample once, then solve: N next states for each core pair, and the policy that is optimal for them.
 
     The sampled model has m core pairs and is solved exactly, by policy iteration through the core set (`bellman.py`).
-    N doubles from 16 until the stopping rule is met or the budget is used. Where the simulator is a function of
+    N grows from 8 or 16 until the stopping rule is met or the budget is used. Where the simulator is a function of
     its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and those that are common to all
     actions do not change the policy (`inventory`: sub .0025 after 7,000 queries, .0040 after 113,000 independent ones).
 
@@ -67,8 +70,9 @@ class PlugIn(Planner):
     ridge: of the least squares through core features that are not unit vectors, relative to their size. By default the one
         with the least Bellman error on held-out samples.
     epsilon: stop when the value lost by sampling is estimated to be at most this: a normalised value, or "1%" of what the
-        optimum is above the uniform policy. An estimate of the statistical error only (`halving.py`). Where memory ends
-        before, so do the samples, and the run says so; with a budget alone, one that does not fit is refused.
+        optimum is above the uniform policy. An estimate of the statistical error only (`halving.py`), missed now and then.
+        Where memory ends before, so do the samples, and the run says so; with a budget alone, one that does not fit is
+        refused.
     """
 
     name: ClassVar[str] = "plug-in"
@@ -132,7 +136,7 @@ class PlugIn(Planner):
         systems = 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
         room = SHARE * available_memory()
         most = int(min(max(room - systems, 0.0) / (row * setup.m), 2.0**40))
-        least = self._cap if self.epsilon is None else min(self._cap, FIRST)
+        least = self._cap if self.epsilon is None else min(self._cap, FIRST[self.noise])
         if most < least:
             raise InputError(
                 f"PlugIn would store the features of {least * setup.m:,} next states, with its systems about "
@@ -192,10 +196,12 @@ class PlugIn(Planner):
         small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
 
     def _target(self, solved: int) -> int:
-        """Samples a pair at the next solve: doubling from FIRST, and at the end all that the budget allows."""
-        N = FIRST
+        """Samples a pair at the next solve: doubling, towards an accuracy with a step between; at the end the cap."""
+        N = FIRST[self.noise]
         while solved >= N:
-            N *= 2
+            twice = 1 << N.bit_length()  # the next power of two
+            between = 3 * twice // 4  # of a quasi-random sequence still balanced
+            N = between if self.epsilon is not None and between > N else twice
         return min(N, self._cap)
 
     @property
@@ -213,7 +219,6 @@ class PlugIn(Planner):
         """Solve on the first N samples of each pair; a function of them and the seed alone, however they were asked for."""
         setup = self._setup
         sampled = self._sampled(state, N)
-        rng = np.random.default_rng([int(state.counts[2]), N])
         assert setup.core_features is not None
         ridge = (
             choose_ridge(sampled, setup.core_features, setup.dimension) if self.ridge is None else self.ridge
@@ -223,24 +228,24 @@ class PlugIn(Planner):
         error = scale = math.nan
         reached = 0.0
         accuracy = Accuracy.of(self.epsilon)
-        if accuracy is not None and N >= FIRST:
-            error, scale, reached = self._error(sampled, through, solution, rng, accuracy)
+        if accuracy is not None and FIRST[self.noise] <= N:
+            error, scale = self._error(state, N, sampled, through, solution)
+            reached = float(solution.settled and error <= accuracy.target(scale))
         numbers = np.array([solution.residual, float(solution.settled), error, scale, reached])
         counts = np.array([state.counts[0], N, state.counts[2]])
         return state._replace(counts=counts, theta=solution.theta, numbers=numbers)
 
     def _error(
-        self,
-        sampled: Sampled,
-        through: Through,
-        solution: Solution,
-        rng: np.random.Generator,
-        accuracy: Accuracy,
-    ) -> tuple[float, float, float]:
-        """The estimated loss, the optimum less uniform in the sampled model, and whether the accuracy is reached."""
-        lost, scale = losses(sampled, through, solution, rng, self.noise == "sobol")
-        error = CAUTION * float(lost.mean())
-        return error, scale, float(solution.settled and error <= accuracy.target(scale))
+        self, state: State, N: int, sampled: Sampled, through: Through, solution: Solution
+    ) -> tuple[float, float]:
+        """The estimated loss, of N samples and of the size before; the optimum less uniform in the sampled model."""
+        rng = np.random.default_rng([int(state.counts[2]), N])
+        rewards, M, shared = state.rewards[: N * through.m].reshape(N, -1), before(N), self.noise == "sobol"
+        lost, scale = losses(sampled, through, solution, rewards, rng, shared)
+        fewer = self._sampled(state, M)
+        there = fewer.solve(through, fewer.equal(), start=solution.theta)
+        more, _ = losses(fewer, through, there, rewards[:M], rng, shared)
+        return float(np.maximum(lost, more).max()), scale
 
     def _sampled(self, state: State, N: int) -> Sampled:
         n, m = N * self._setup.m, self._setup.m
@@ -294,11 +299,11 @@ class PlugIn(Planner):
         """Why N samples a core pair are not enough, and what would be."""
         setup, accuracy, fixed = self._setup, Accuracy.of(self.epsilon), self._cap == self.samples
         assert accuracy is not None
-        target = accuracy.target(scale)
-        if N < FIRST:
-            least = FIRST * setup.m + (REPEATED if self.noise == "sobol" else 0)
-            cure = f"raise `samples` to {FIRST}" if fixed else f"raise the budget to {least:,}"
-            return f"Accuracy is estimated from {FIRST} samples a core pair on: {cure}."
+        target, first = accuracy.target(scale), FIRST[self.noise]
+        if first > N:
+            least = first * setup.m + (REPEATED if self.noise == "sobol" else 0)
+            cure = f"raise `samples` to {first}" if fixed else f"raise the budget to {least:,}"
+            return f"Accuracy is estimated from {first} samples a core pair on: {cure}."
         if math.isnan(error) or math.isnan(target):
             return (
                 "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the "
