@@ -23,44 +23,50 @@ from .base import Setup, Stored, Verdict
 from .bellman import as_rows
 
 COST = 0.01  # of normalised value: what a feature outside may cost over a horizon before a result is doubtful
-ROUNDING = 1e-6  # of the longest core feature: below this nothing is outside
+ROUNDING = 1e-6  # below this nothing is outside
 _ENTRIES, _WORK = (
     16_000_000,
     2e10,
-)  # of the core's pseudo-inverse: numbers, multiplications; beyond, nothing is measured
+)  # of the core's singular vectors: numbers, multiplications; beyond, nothing is measured
 _LOOK = 1e8  # multiplications of a look
-_OFTEN = 256  # looks until the count of queries has grown by a factor e, once they are many
+_NEAREST = 5e8  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
+_OFTEN = 128  # looks until the count of queries has grown by a factor e, once they are many
 _DIRECTIONS = 128  # in which the core's hull is compared with what comes
 
 
 class Cover:
     """Looks at features and remembers how far outside the hull of the core features the farthest was.
 
-    `far` is in lengths of the longest core feature. Where the core features are multiples of different unit vectors,
-    every feature that is handed over is measured, as the mass of its coefficients that would have to move. Else
-    distances are Euclidean; coefficients over independent core features are unique and tell for certain, and over
-    dependent ones (m > d) the nearest points of some features are computed: those that stick out in some direction,
-    and random ones. Zero features are inside: their value is known to be 0.
+    `far` does not depend on the units of the features. Where the core features are independent, a feature has one set of
+    coefficients over them, and `far` is their mass that is negative, or off 1, or that the core does not reach. Where
+    they are not (m > d), it is the distance from the hull after whitening (Phi~' Phi~ = I), in lengths of the longest core
+    feature: bounded from below for all features, by some directions, and exact for some features.
     """
 
     def __init__(self, core_features: Phi, dimension: int, discount: float) -> None:
         self._core_features, self.d, self.discount = core_features, dimension, discount
         self.far = 0.0
-        self.rows = 0  # features looked at
+        self.rows = 0  # states looked at
         self.due = 0  # queries at which the next look is due
+        self.work = 0.0  # spent on nearest points
 
     @property
     def tolerance(self) -> float:
         """The distance that may cost COST: an error of theta.phi adds up over 1/(1 - gamma) steps."""
         return max(COST * (1.0 - self.discount), ROUNDING)
 
+    @property
+    def outside(self) -> float:
+        """`far`; NaN where the core set is too large for it to be measured."""
+        return self.far if self._axes is not None or self._hull is not None else np.nan
+
     def mark(self) -> list[float]:
         """What has been seen, as JSON types; `return_to` puts it back."""
-        return [self.far, self.rows, self.due]
+        return [self.far, self.rows, self.due, self.work]
 
     def return_to(self, mark: Any) -> None:
         """Put back what `mark` returned."""
-        self.far, self.rows, self.due = float(mark[0]), int(mark[1]), int(mark[2])
+        self.far, self.rows, self.due, self.work = float(mark[0]), int(mark[1]), int(mark[2]), float(mark[3])
 
     def see(self, queries: int, *batches: Phi | None) -> None:
         """Look at the features that came with an ask, after `queries` in all; seldom where asks are many."""
@@ -73,23 +79,30 @@ class Cover:
 
     def look(self, phi: Phi) -> None:
         """Measure a batch `[n, A, ...]`."""
-        if self._units is not None:
-            rows = as_rows(phi)
-            self.far = max(self.far, _beyond_units(rows.index, rows.weight, self._units))
+        if self._axes is not None:
+            index, weight = as_rows(phi)
+            self.far = max(self.far, _beyond_axes(index, weight, *self._axes, isinstance(phi, Sparse)))
         elif self._hull is not None and self.far <= self.tolerance:  # one alarm is enough
             rng = np.random.default_rng(self.rows)
-            self.far = max(self.far, self._hull.farthest(_rows(phi, self.d, self._hull.most, rng), rng))
+            rows = _rows(phi, self.d, self._hull.most, rng)
+            far, work = self._hull.farthest(rows, _NEAREST - self.work, self.tolerance, rng)
+            self.far, self.work = max(self.far, far), self.work + work
         self.rows += row_count(phi)
 
     def verdict(self) -> Verdict | None:
-        """Doubtful where a feature was met outside."""
+        """Doubtful where a feature was met outside; a remark where nothing could be measured."""
+        if np.isnan(self.outside):
+            return Verdict(
+                Status.FINISHED,
+                "Whether the core set covers the features that were met was not measured: it is too large.",
+            )
         if self.far <= self.tolerance:
             return None
         cost = min(1.0, self.far / (1.0 - self.discount))
         return Verdict(
             Status.DOUBTFUL,
-            f"Features were met that lie outside the convex hull of the core features, by {self.far:.2g} of the longest "
-            f"of these: the core set is incomplete, values there are extrapolated, and over the horizon that may cost up to "
+            f"Features were met that lie outside the convex hull of the core features, by {self.far:.2g} of its size: the "
+            "core set is incomplete, values there are extrapolated, and over the horizon that may cost up to "
             f"{cost:.2g} of normalised value. Add core pairs, the extreme ones above all (coreplan.core.select), or plan "
             "with Grow, which needs none.",
         )
@@ -97,20 +110,22 @@ class Cover:
     def joined(self, own: Verdict | None) -> Verdict | None:
         """A planner's own verdict, and this one: what is worse counts, and both reasons are given."""
         outside = self.verdict()
-        if outside is None or own is None or own.status is Status.FINISHED:
+        if outside is None or own is None:
             return outside or own
-        status = Status.DOUBTFUL if own.status is Status.NOT_REACHED else own.status
-        return Verdict(status, f"{outside.reason} {own.reason}")
+        if outside.status is Status.FINISHED or own.status not in (Status.FINISHED, Status.NOT_REACHED):
+            return Verdict(own.status, f"{outside.reason} {own.reason}")
+        both = own.status is Status.NOT_REACHED  # an estimated accuracy means nothing outside
+        return Verdict(Status.DOUBTFUL, f"{outside.reason} {own.reason}" if both else outside.reason)
 
     @cached_property
-    def _units(self) -> FloatArray | None:
-        """1 / c_j at the coordinates of core features c_j e_i, else 0: `[d]`; None where they are not of that kind."""
+    def _axes(self) -> tuple[FloatArray, float] | None:
+        """1 / c_j at the coordinates of core features c_j e_i, else 0, `[d]`, and the least |c_j|; None for other cores."""
         axes = on_axes(self._core_features)
         if axes is None or len(np.unique(axes[0])) < len(axes[0]):
             return None
         inverse = np.zeros(self.d)
         inverse[axes[0]] = 1.0 / axes[1]
-        return inverse
+        return inverse, float(np.abs(axes[1]).min())
 
     @cached_property
     def _hull(self) -> _Hull | None:
@@ -121,41 +136,69 @@ class Cover:
 
 
 class _Hull:
-    """The hull of core features `[m, d]` in general position, and how far rows lie outside."""
+    """The hull of core features `[m, d]` that are not on axes, and how far rows lie outside."""
 
     def __init__(self, core: FloatArray) -> None:
         self.core = core
         m, d = core.shape
-        self.longest = float(np.linalg.norm(core, axis=1).max()) or 1.0
         u, s, vt = np.linalg.svd(core, full_matrices=False)
         keep = s > 1e-10 * s[0]
-        self.pinv = (vt[keep].T / s[keep]) @ u[:, keep].T  # [d, m]
-        self.independent = int(keep.sum()) == m
-        # Directions that are isotropic as the core sees it, with the core's support in each.
-        normal = np.random.default_rng(0).standard_normal((_DIRECTIONS, int(keep.sum())))
-        U = normal @ (vt[keep] / s[keep, None])
-        self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, d]
-        self.support = (core @ self.U.T).max(axis=0)  # [K]
-        self.most = max(8, int(_LOOK / (d * max(m, _DIRECTIONS))))  # rows in a look
-        self.closer = int(np.clip(_LOOK / (m * d * min(m, d)), 1, 256))  # nearest points in a look, at most
+        self.s, self.vt, self.white = (
+            s[keep],
+            vt[keep],
+            np.ascontiguousarray(u[:, keep]),
+        )  # [k], [k, d], [m, k]
+        k = len(self.s)
+        self.independent = k == m
+        self.size = float(np.linalg.norm(self.white, axis=1).max())
+        # Features of simulators in single precision are right to 1e-7; whitening makes the error larger.
+        single = bool((core == core.astype(np.float32)).all())
+        self.error = (4 * 2.0**-23 if single else 4 * 2.0**-52) * float(np.linalg.norm(core, axis=1).max())
+        self.white_error = self.error / self.s[-1] / self.size * (np.sqrt(m) if self.independent else 1.0)
+        U = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
+        self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, k]
+        self.support = (self.white @ self.U.T).max(axis=0)  # [K]
+        self.most = max(8, int(_LOOK / (d * k + 2 * k * max(m, _DIRECTIONS))))  # rows in a look
+        self.price = 2e4 + k**4 + 20 * m * k  # of a nearest point
 
-    def farthest(self, rows: FloatArray, rng: np.random.Generator) -> float:
-        """The largest distance found among rows `[n, d]`, relative to the longest core feature."""
-        b = rows @ self.pinv  # [n, m]
-        off = np.linalg.norm(rows - b @ self.core, axis=1) / self.longest
-        off = off + np.abs(b.sum(axis=1) - 1.0) + np.maximum(-b, 0.0).sum(axis=1)
-        off[~rows.any(axis=1)] = 0.0
-        suspects = np.flatnonzero(off > 1e-9)
-        if len(suspects) == 0:
-            return 0.0
+    def farthest(
+        self, rows: FloatArray, left: float, enough: float, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """The largest distance found among rows `[n, d]`, with at most `left` work on nearest points; the work done."""
+        if len(rows) == 0:
+            return 0.0, 0.0
+        z = rows @ (self.vt.T / self.s)  # [n, k]
+        far = self._off_span(rows, z)
+        b = z @ self.white.T  # [n, m], coefficients over the core features, the shortest ones
+        off = np.maximum(np.abs(b.sum(axis=1) - 1.0), np.maximum(-b, 0.0).sum(axis=1))
         if self.independent:
-            chosen = suspects[np.argsort(off[suspects])[-self.closer :]]
-        else:
-            out = (rows[suspects] @ self.U.T - self.support).max(axis=1)
-            order, half = suspects[np.argsort(out)], (min(self.closer, max(16, len(rows) // 4)) + 1) // 2
-            chosen = np.concatenate([order[-half:], rng.permutation(order[:-half])[:half]])
-        targets = np.unique(rows[chosen], axis=0)
-        return float(convex_coefficients(self.core, targets)[1].max()) / self.longest
+            return max(far, float(off.max()) - self.white_error), 0.0
+        z = z[off > self.white_error + 1e-9]
+        if far > enough or len(z) == 0:
+            return far, 0.0
+        least = self._at_least(z)  # [n]
+        far = max(far, float(least.max()) / self.size - self.white_error)
+        half = (min(256, max(16, len(rows) // 4), int(left / self.price)) + 1) // 2
+        if far > enough or left < self.price:
+            return far, 0.0
+        order = np.argsort(least)
+        chosen = np.concatenate([order[-half:], rng.permutation(order[:-half])[:half]])
+        targets = np.unique(z[chosen], axis=0)
+        distance = float(convex_coefficients(self.white, targets)[1].max())
+        return max(far, distance / self.size - self.white_error), self.price * len(targets)
+
+    def _off_span(self, rows: FloatArray, z: FloatArray) -> float:
+        """The largest entry of a row that is not in the span of the core features, relative to its column's size."""
+        rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) - self.error  # [d]
+        size = np.maximum(np.abs(self.core).max(axis=0), np.abs(rows).max(axis=0))
+        return float(np.maximum(rest / np.maximum(size, 1e-6 * size.max()), 0.0).max())
+
+    def _at_least(self, z: FloatArray) -> FloatArray:
+        """Lower bounds `[n]` on distances from the hull: how far z sticks out in random directions, and from the middle."""
+        away = z - self.white.mean(axis=0)
+        away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
+        radial = (away * z).sum(axis=1) - (away @ self.white.T).max(axis=1)
+        return np.maximum((z @ self.U.T - self.support).max(axis=1), radial)
 
 
 def stored_verdict(stored: Stored, setup: Setup, own: Verdict | None) -> Verdict | None:
@@ -167,25 +210,41 @@ def stored_verdict(stored: Stored, setup: Setup, own: Verdict | None) -> Verdict
 
 
 @njit(cache=True, nogil=True)
-def _beyond_units(index, weight, inverse):
+def _beyond_axes(index, weight, inverse, least, sparse):
     """The largest mass of coefficients b_i = phi_i / c_i of a row that is negative, off the core, or missing to sum 1."""
     worst = 0.0
     for n in range(weight.shape[0]):
         for a in range(weight.shape[1]):
             if weight[n, a, 0] == UNAVAILABLE:
                 continue
-            missing, total, size = 0.0, 0.0, 0.0
+            missing, total, size, signed = 0.0, 0.0, 0.0, False
             for i in range(weight.shape[2]):
-                w, c = weight[n, a, i], inverse[index[n, a, i]]
-                size += abs(w)
-                if c == 0.0:
-                    missing += abs(w)
-                else:
+                size = max(size, abs(weight[n, a, i]))
+                signed |= weight[n, a, i] < 0.0
+            for i in range(weight.shape[2]):
+                w = weight[n, a, i]
+                if sparse and signed:  # entries of the same coordinate may cancel
+                    w = _entry(index[n, a], weight[n, a], i)
+                c = inverse[index[n, a, i]]
+                if c != 0.0:
                     missing += max(-w * c, 0.0)
                     total += w * c
-            if size > 0.0:
-                worst = max(worst, missing, abs(total - 1.0))
+                elif abs(w) > 1e-9 * size:
+                    missing += abs(w) / least
+            worst = max(worst, missing, abs(total - 1.0))
     return worst
+
+
+@njit(cache=True, nogil=True)
+def _entry(index, weight, i):
+    """The sum of the entries of i's coordinate if i is the first of them, else 0."""
+    w = 0.0
+    for e in range(index.shape[0]):
+        if index[e] == index[i]:
+            if e < i:
+                return 0.0
+            w += weight[e]
+    return w
 
 
 def _rows(phi: Phi, d: int, most: int, rng: np.random.Generator) -> FloatArray:

@@ -225,7 +225,7 @@ class _Run:
             **self.planner.diagnostics(self.loop.state),
         }
         if self.simulator.cover is not None:
-            row["outside"] = self.simulator.cover.far
+            row["outside"] = self.simulator.cover.outside
         value = math.nan
         if self.table is not None:
             value = policy_value(self.table, self._policy(), self.problem.discount)

@@ -240,7 +240,10 @@ class CompiledLoop:
         simulator.open_block(size)
         to_until = -(-(until - simulator.queries) // size)  # rounded up
         to_block = -(-(simulator.block - simulator.used) // size)
-        n = max(1, min(to_until, to_block, (budget - simulator.queries) // size))
+        n = min(to_until, to_block, (budget - simulator.queries) // size)
+        if simulator.cover is not None:  # looks fall on the same asks as in the other loop
+            n = min(n, -(-(simulator.cover.due - simulator.queries) // size))
+        n = max(1, n)
         done = n
         try:
             done = self._run(n)
