@@ -534,6 +534,24 @@ def test_settings(settings, words):
         plan(own(), planner=PlugIn(samples=20), budget=100)
 
 
+def test_samples_that_show_nothing_are_not_believed_at_once():
+    """With seed 1 all actions of `hard-linear` look alike on 8 shared points, and 70% would be lost; where they are alike in
+    truth, a run ends all the same."""
+    problem = coreplan.make("hard-linear")
+    run = plan(problem, planner=PlugIn(noise="sobol"), epsilon="1%", seed=1)
+    assert run.queries > 8 * 11 + REPEATED and coreplan.evaluate(problem, run.policy).sub < 0.02
+    base = coreplan.make("river-swim")
+    alike = dataclasses.replace(
+        base,
+        model=FunctionModel(2, base.model.initial, lambda rng, x, a: (np.full(len(x), 0.5), x)),
+        tabular=None,
+    )
+    run = plan(alike, epsilon="1%")
+    assert run.status is Status.FINISHED and run.queries == plug_in.BLIND * 12
+    short = plan(alike, epsilon="1%", budget=1000)
+    assert short.status is Status.NOT_REACHED and "no policy from the uniform one" in short.reason
+
+
 # Doubts.
 
 

@@ -10,9 +10,10 @@ larger. How often this misses is measured, not proved: benchmarks/results/plug_i
 
 For quasi-random noise it is too cautious, by more the better the noise. Where a few close decisions make the whole loss it
 is not cautious enough: of two actions that differ by .1 in a reward of 0 or 1, 7% of 150 runs took the wrong one.
-What no sample shows it cannot see: under noise that all pairs share, actions may look the same (`hard-linear`). It sees
-the error of sampling and nothing else: features that cannot express a good policy, or a core set with gaps, look as fine
-as any.
+What no sample shows it cannot see: under noise that all pairs share, actions may look the same. So a model that tells no
+policy from the uniform one is not believed before 128 samples; on `hard-linear` 6 of 40 runs still lost 1.6% at
+epsilon = 1%. It sees the error of sampling and nothing else: features that cannot express a good policy, or a core set
+with gaps, look as fine as any.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
 from .bellman import LARGE, Sampled, Solution, Through, as_rows
-from .halving import Accuracy, before, losses
+from .halving import NOTHING, Accuracy, before, losses
 from .noise import MOST_COORDINATES, sobol
 from .ridge import choose_ridge
 
@@ -27,6 +27,9 @@ FIRST = {
     "sobol": 8,
     "independent": 16,
 }  # samples a core pair at the first solve; halves of fewer say too little
+BLIND = (
+    128  # samples a core pair, where they tell no policy from the uniform one: few may not show what matters
+)
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
 INITIAL = 512  # draws from nu0: values are told by them
 
@@ -230,7 +233,8 @@ class PlugIn(Planner):
         accuracy = Accuracy.of(self.epsilon)
         if accuracy is not None and FIRST[self.noise] <= N:
             error, scale = self._error(state, N, sampled, through, solution)
-            reached = float(solution.settled and error <= accuracy.target(scale))
+            seen = not scale <= NOTHING or N >= BLIND
+            reached = float(seen and solution.settled and error <= accuracy.target(scale))
         numbers = np.array([solution.residual, float(solution.settled), error, scale, reached])
         counts = np.array([state.counts[0], N, state.counts[2]])
         return state._replace(counts=counts, theta=solution.theta, numbers=numbers)
@@ -309,6 +313,11 @@ class PlugIn(Planner):
                 "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the "
                 "model of all, as happens where features reached lie outside the core's hull. Add extreme pairs to the core "
                 "set (coreplan.core.select), or give a budget and no epsilon."
+            )
+        if scale <= NOTHING and N < BLIND:
+            return (
+                f"{N} samples a core pair tell no policy from the uniform one. If that is so in truth, {BLIND} say it, and "
+                f"else they may show what matters: raise the budget to {BLIND * setup.m + REPEATED:,}."
             )
         cure = f"Raise the budget above {setup.budget:,}"
         if fixed:
