@@ -555,6 +555,17 @@ def test_samples_that_show_nothing_are_not_believed_at_once():
 # Doubts.
 
 
+def test_few_samples_are_doubtful_where_there_is_chance():
+    problem = coreplan.make("river-swim")
+    for budget, status in ((12, "doubtful"), (60, "doubtful"), (8 * 12 + REPEATED, "finished")):
+        run = plan(problem, planner=PlugIn(noise="independent"), budget=budget)
+        assert run.status.value == status and ("chance" in run.reason) == (status == "doubtful")
+    assert plan(problem, planner=PlugIn(samples=1), budget=60).status is Status.FINISHED
+    certain = FunctionModel(2, problem.model.initial, lambda rng, x, a: (np.full(len(x), 0.5), (x + a) % 6))
+    run = plan(dataclasses.replace(problem, model=certain, tabular=None), budget=24)
+    assert run.status is Status.FINISHED
+
+
 def turned(problem, T):
     """The same problem with features phi T, and the core set as it was."""
     features = FunctionFeatures(lambda x: problem.features(x) @ T, problem.n_actions, T.shape[1], 100.0)
