@@ -509,6 +509,7 @@ def test_filled_in_rates_are_kept_when_the_budget_is_raised(tmp_path):
         coreplan.PlugIn(noise="independent", output=30.0),
         coreplan.CoreMirror(allocation="occupancy"),
         coreplan.OptimisticPrimalDual(steps=20),
+        coreplan.SampledLP(n_initial=20),
         PrimalDual(K=7, output="last"),
     ],
     ids=lambda p: f"{p.name} {p.output if p.name == 'plug-in' else ''}",

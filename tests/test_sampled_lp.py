@@ -114,15 +114,84 @@ def test_slack_or_bounds_in_use_are_told():
     np.testing.assert_allclose(right.theta, stored.rewards / 0.01, rtol=1e-6)  # r + gamma theta = theta
 
 
-def test_a_lying_solver_is_not_believed(monkeypatch):
-    def lies(c, **arguments):
-        zero = OptimizeResult(marginals=np.zeros(arguments["A_ub"].shape[0]))
-        return OptimizeResult(x=np.zeros(len(c)), status=0, message="optimal", ineqlin=zero)
+def lies(c, **arguments):
+    zero = OptimizeResult(marginals=np.zeros(arguments["A_ub"].shape[0]))
+    return OptimizeResult(x=np.zeros(len(c)), status=0, message="optimal", ineqlin=zero)
 
+
+def test_a_lying_solver_is_not_believed(monkeypatch):
     monkeypatch.setattr(verified, "linprog", lies)
     stored = sampled(coreplan.make("random-linear"), 2, 0)
     with pytest.raises(SolverError, match="No answer for the sampled LP could be verified"):
         SampledLP().on(stored)
+
+
+def test_samples_outlive_a_solver_that_fails(tmp_path, monkeypatch):
+    """They are paid for: none is asked for again, and a later solve is that of a run whose solver never failed."""
+    problem = coreplan.make("random-linear")
+    with monkeypatch.context() as patched:
+        patched.setattr(verified, "linprog", lies)
+        for resume in (False, True):
+            failed = coreplan.plan(
+                problem, planner=SampledLP(), budget=160, seed=2, out=tmp_path, resume=resume
+            )
+            assert failed.status is Status.DIVERGED and "LP on 20 samples" in failed.reason
+            assert failed.queries == 160 and failed.stored.next_features.shape == (160, 4, 8)
+            assert (failed.policy.probabilities(np.arange(3)) == 0.25).all()
+    mended = coreplan.plan(problem, budget=240, seed=2, out=tmp_path, resume=True)
+    whole = coreplan.plan(problem, planner=SampledLP(), budget=240, seed=2)
+    assert mended.status is Status.FINISHED and mended.queries == 240
+    assert mended.policy.theta.tobytes() == whole.policy.theta.tobytes()
+
+
+@pytest.mark.parametrize("spec", ["random-linear:compiled=false", "river-linear"])
+def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
+    """What is there stays, pair for pair; until the next solve the last one counts."""
+    monkeypatch.setattr(sampled_lp, "BATCH", 64)
+    problem = coreplan.make(spec)
+    core, rng = coreplan.CoreSet.of(problem), np.random.default_rng(0)
+    m = len(core)
+
+    def weights(stored):
+        phi = stored.next_features
+        return (phi.weight if spec == "river-linear" else phi).reshape(m, -1)
+
+    run = {"seed": 1, "block": 128}
+    first = coreplan.plan(problem, planner=SampledLP(), budget=10 * m, out=tmp_path, **run)
+    again = coreplan.plan(problem, budget=25 * m, out=tmp_path, resume=True, **run)
+    assert (first.queries, again.queries, again.initial_draws) == (10 * m, 25 * m, 100)
+    old, new = weights(first.stored), weights(again.stored)
+    assert new.shape[1] * 10 == old.shape[1] * 25 and (new[:, : old.shape[1]] == old).all()
+    np.testing.assert_allclose(
+        again.policy.theta, fixed_point(again.stored, problem.features.dimension), atol=1e-4
+    )
+
+    if spec == "river-linear":  # compiled, one row after the other: blocks of noise end where they would have
+        whole = coreplan.plan(problem, planner=SampledLP(), budget=25 * m, **run)
+        assert again.policy.theta.tobytes() == whole.policy.theta.tobytes()
+
+    simulator = coreplan.run.Simulator(problem, core, *run.values())
+    planner = SampledLP().resolve(Setup.of(problem, core, 10 * m))
+    state = planner.init(rng)
+    while planner.size(state):
+        state = planner.tell(state, simulator.answer(planner.ask(state, rng)), rng)
+    assert state.theta.tobytes() == first.policy.theta.tobytes()
+    more = SampledLP().resolve(Setup.of(problem, core, 25 * m))
+    ask = more.ask(state, rng)
+    assert (ask.core_index == np.arange(10 * m, 10 * m + len(ask.core_index)) % m).all() and not ask.n_initial
+    state = more.tell(state, simulator.answer(ask), rng)
+    more.check(state)
+    assert more.size(state) and more.policy(state).theta.tobytes() == first.policy.theta.tobytes()
+    assert (weights(more.stored(state)) == old).all() and more.verdict(state) is None
+    with pytest.raises(ValueError, match="fit together"):
+        more.check(state._replace(counts=np.array([state.counts[0], 25])))
+
+
+def test_a_lower_budget_is_no_damage(tmp_path):
+    problem = coreplan.make("random-linear")
+    coreplan.plan(problem, planner=SampledLP(), budget=80, out=tmp_path)
+    with pytest.raises(coreplan.InputError, match="has made 80 queries already"):
+        coreplan.plan(problem, budget=40, out=tmp_path, resume=True)
 
 
 def test_resuming_asks_for_nothing_again(tmp_path):
@@ -138,7 +207,8 @@ def test_resuming_asks_for_nothing_again(tmp_path):
 
 def test_errors():
     problem = coreplan.make("random-linear")
-    with pytest.raises(coreplan.InputError, match=r"LP of 1,000,400 constraints.*Set `samples` to 3112"):
+    too_large = r"LP of 1,000,400 constraints.*Set `samples` to 3112, or the budget to 24,896, or use"
+    with pytest.raises(coreplan.InputError, match=too_large):
         coreplan.plan(problem, planner=SampledLP(), budget=250_000)
     with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):
         coreplan.plan(problem, planner=SampledLP(n_initial=25_000), budget=80)  # one sample would be too many
@@ -165,7 +235,7 @@ def test_a_damaged_state_is_refused(monkeypatch):
     for damage in (
         {"rewards": state.rewards[:-1]},
         {"rewards": state.rewards.astype(np.float32)},
-        {"counts": np.array([81])},
+        {"counts": np.array([81, 0])},
         {"next_index": state.next_index + 8},
         {"next_index": state.next_index[:0]},
         {"next_weight": state.next_weight[:, :2]},

@@ -15,7 +15,7 @@ from ..errors import InputError, require_count
 from ..problem import Phi, Sparse, available
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
-from ..verified import Pair, solve_pair
+from ..verified import Pair, SolverError, solve_pair
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
 from .coordinates import Coordinates
 from .cover import stored_verdict
@@ -39,12 +39,15 @@ class Found(NamedTuple):
 
 
 class State(NamedTuple):
-    """The samples, and what the LP made of them; index is empty where features are dense."""
+    """The samples, and what the LP made of them; index is empty where features are dense.
 
-    counts: IntArray  # [1] rows filled, the LP is solved when there are m n
+    Rows are sample-major, row k of core pair k mod m: a raised budget adds to them.
+    """
+
+    counts: IntArray  # [2] rows filled, samples a pair at the last solve
     theta: FloatArray  # [d]
-    found: FloatArray  # [4] value, slack, bound, error
-    rewards: FloatArray  # [rows] pair-major, as in `Stored`
+    found: FloatArray  # [4] value, slack, bound, error; NaN where no optimum was verified
+    rewards: FloatArray  # [rows]
     next_index: IntArray  # [rows, A, k]
     next_weight: FloatArray  # [rows, A, k or d]
     initial_index: IntArray  # [n0, A, k]
@@ -69,7 +72,7 @@ class SampledLP(Planner):
 
     Parameters
     ----------
-    samples: n, for each core pair; by default what the budget allows.
+    samples: n, for each core pair; by default what the budget allows, and more where a resumed run's budget is raised.
     n_initial: draws from nu0.
     """
 
@@ -85,43 +88,40 @@ class SampledLP(Planner):
         require_count("SampledLP", samples=self.samples, n_initial=self.n_initial)
 
     def resolve(self, setup: Setup) -> SampledLP:
-        n = self.samples or setup.budget // setup.m
+        planner = replace(self, setup=setup)
+        n = planner._n
         if n < 1 or n * setup.m > setup.budget:
             raise InputError(
                 f"A budget of {setup.budget} queries is below {max(n, 1) * setup.m} = {max(n, 1)} samples of each of the "
                 f"m = {setup.m} core pairs. Raise the budget."
             )
-        rows = (n * setup.m + self.n_initial) * setup.n_actions
-        if rows > LARGEST:
-            most = (LARGEST // setup.n_actions - self.n_initial) // setup.m
-            cure = f"Set `samples` to {most}" if most > 0 else "Lower `n_initial`, take fewer core pairs"
-            raise InputError(
-                f"{n} samples of each of m = {setup.m} core pairs and {self.n_initial} initial states, with "
-                f"{setup.n_actions} actions, make an LP of {rows:,} constraints; at most {LARGEST:,} are solved. {cure}, or "
-                "use another planner."
-            )
-        return replace(self, samples=n, setup=setup)
+        require_solvable(n, setup, self.n_initial)
+        _ = planner._coordinates  # refuses what is too large, before samples are paid for
+        return planner
 
     def init(self, rng: np.random.Generator) -> State:
         d = self._setup.dimension
         index, weight = np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0, 0))
         return State(
-            np.zeros(1, dtype=np.int64), np.zeros(d), np.zeros(4), np.zeros(0),
+            np.zeros(2, dtype=np.int64), np.zeros(d), np.full(4, np.nan), np.zeros(0),
             index, weight, index, weight,
         )  # fmt: skip
 
     @property
-    def _rows(self) -> int:
-        assert self.samples is not None
-        return self.samples * self._setup.m
+    def _n(self) -> int:
+        """Samples of each core pair."""
+        return self.samples or self._setup.budget // self._setup.m
 
     def size(self, state: State) -> int | None:
-        return min(self._rows - int(state.counts[0]), BATCH) or None
+        start = int(state.counts[0])
+        left = self._n * self._setup.m - start
+        # Batches end where they would in a run that was given its last budget at once, and so do blocks of noise.
+        return min(left, BATCH - start % BATCH) if left > 0 else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
         size, start = self.size(state), int(state.counts[0])
-        assert size is not None and self.samples is not None
-        pairs = np.arange(start, start + size) // self.samples
+        assert size is not None
+        pairs = np.arange(start, start + size) % self._setup.m
         return Ask(core_index=pairs, n_initial=0 if start else self.n_initial)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
@@ -131,11 +131,19 @@ class SampledLP(Planner):
             new = {name: np.concatenate([getattr(state, name), rows]) for name, rows in new.items()}
         if answers.initial_features is not None:
             new |= _split("initial", answers.initial_features)
-        state = state._replace(counts=np.array([len(new["rewards"])]), **new)
+        rows = len(new["rewards"])
+        state = state._replace(counts=np.array([rows, state.counts[1]]), **new)
+        return self._solved(state) if rows == self._n * self._setup.m else state
+
+    def _solved(self, state: State) -> State:
+        """Solve on all samples. They are paid for, so that they are kept where no answer can be verified."""
+        state = state._replace(counts=np.array([state.counts[0], self._n]))
         samples = self.stored(state)
-        if samples is None:
-            return state
-        found = solve_sampled(samples, self._coordinates)
+        assert samples is not None
+        try:
+            found = solve_sampled(samples, self._coordinates)
+        except SolverError:
+            found = Found(np.zeros(self._setup.dimension), *[math.nan] * 4)
         return state._replace(theta=found.theta, found=np.array(found[1:]))
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
@@ -151,23 +159,34 @@ class SampledLP(Planner):
     # What came of it.
 
     def policy(self, state: State) -> ReadOut:
-        return ReadOut(state.theta.copy(), math.inf if state.counts[0] == self._rows else 1.0)
+        return ReadOut(state.theta.copy(), 1.0 if math.isnan(state.found[0]) else math.inf)
 
     def stored(self, state: State) -> Stored | None:
-        if state.counts[0] < self._rows or self._setup.core_features is None:
+        n, m = int(state.counts[1]), self._setup.m
+        if n == 0:
             return None
-        rewards = state.rewards.reshape(self._setup.m, -1).mean(axis=1)
-        following = _joined(state.next_index, state.next_weight)
-        initial = _joined(state.initial_index, state.initial_weight)
+        assert self._setup.core_features is not None
+        order = np.arange(n * m).reshape(n, m).T.ravel()  # pair-major
+        index = state.next_index[order] if state.next_index.size else state.next_index
         return Stored(
-            self._setup.core_features, rewards, following, initial, self._setup.discount, self._setup.dimension,
+            self._setup.core_features, state.rewards[: n * m].reshape(n, m).mean(axis=0),
+            _joined(index, state.next_weight[order]), _joined(state.initial_index, state.initial_weight),
+            self._setup.discount, self._setup.dimension,
         )  # fmt: skip
 
     def verdict(self, state: State) -> Verdict | None:
-        if state.counts[0] < self._rows:
-            return Verdict(Status.DOUBTFUL, "No LP was solved: the policy is the uniform one. Resume.")
-        found = Found(state.theta, *(float(x) for x in state.found))
-        return self._verdict(found)
+        if state.counts[1] == 0:
+            reason = "No LP was solved: the policy is the uniform one. Resume, or raise the budget."
+            return Verdict(Status.DOUBTFUL, reason)
+        if math.isnan(state.found[0]):
+            return Verdict(
+                Status.DIVERGED,
+                f"No answer for the LP on {state.counts[1]} samples of each core pair could be verified: the policy is the "
+                f"uniform one. Core features that are nearly dependent and a discount near 1 ({self._setup.discount:g}) do "
+                "that. The samples are kept. Choose core pairs or features further apart, lower the discount, or use "
+                "another planner.",
+            )
+        return self._verdict(Found(state.theta, *(float(x) for x in state.found)))
 
     def _verdict(self, found: Found) -> Verdict | None:
         if max(found.slack, found.bound) <= _ACTIVE:
@@ -180,11 +199,11 @@ class SampledLP(Planner):
         )
 
     def check(self, state: State) -> None:
-        filled = int(state.counts[0])
+        filled, solved = (int(x) for x in state.counts)
         for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
             if getattr(state, name).dtype != like.dtype:
                 raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-        if not 0 <= filled <= self._rows or state.rewards.shape != (filled,):
+        if not 0 <= solved * self._setup.m <= filled or state.rewards.shape != (filled,):
             raise ValueError("its samples do not fit together")
         for name, n in {"next": filled, "initial": self.n_initial}.items() if filled else ():
             index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
@@ -200,7 +219,7 @@ class SampledLP(Planner):
     def diagnostics(self, state: State) -> Mapping[str, float]:
         return {
             "theta_norm": float(np.linalg.norm(state.theta)),
-            "lp_value": float(state.found[0]) if state.counts[0] == self._rows else math.nan,
+            "lp_value": float(state.found[0]),
             "slack": float(state.found[1]),
             "bound": float(state.found[2]),
         }
@@ -215,6 +234,21 @@ class SampledLP(Planner):
 
 
 # The LP.
+
+
+def require_solvable(n: int, setup: Setup, n_initial: int) -> None:
+    """An InputError where n samples of each core pair make a larger LP than is solved."""
+    m, A = setup.m, setup.n_actions
+    rows = (n * m + n_initial) * A
+    if rows > LARGEST:
+        most = (LARGEST // A - n_initial) // m
+        cure = "Lower `n_initial`, take fewer core pairs"
+        if most > 0:
+            cure = f"Set `samples` to {most}, or the budget to {most * m:,}"
+        raise InputError(
+            f"{n} samples of each of m = {m} core pairs and {n_initial} initial states, with {A} actions, make an LP of "
+            f"{rows:,} constraints; at most {LARGEST:,} are solved. {cure}, or use another planner."
+        )
 
 
 def solve_sampled(stored: Stored, co: Coordinates) -> Found:
