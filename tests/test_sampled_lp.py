@@ -210,6 +210,10 @@ def test_errors():
     too_large = r"LP of 1,000,400 constraints.*Set `samples` to 3112, or the budget to 24,896, or use"
     with pytest.raises(coreplan.InputError, match=too_large):
         coreplan.plan(problem, planner=SampledLP(), budget=250_000)
+    stored = sampled(problem, 10, 0)
+    many = stored._replace(next_features=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
+    with pytest.raises(coreplan.InputError, match=too_large):
+        SampledLP().on(many)
     with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):
         coreplan.plan(problem, planner=SampledLP(n_initial=25_000), budget=80)  # one sample would be too many
     with pytest.raises(coreplan.InputError, match="budget of 7 queries is below 8"):

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ..errors import InputError, require_count
 from ..problem import Phi, Sparse, available
+from ..problem.features import row_count
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from ..verified import Pair, SolverError, solve_pair
@@ -152,6 +153,8 @@ class SampledLP(Planner):
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""
         planner = replace(self, setup=stored_setup(stored))
+        n = row_count(stored.next_features) // stored.m
+        require_solvable(n, planner._setup, row_count(stored.initial_features))
         found = solve_sampled(stored, planner._coordinates)
         verdict = stored_verdict(stored, planner._setup, planner._verdict(found))
         return ReadOut(found.theta, math.inf), verdict
