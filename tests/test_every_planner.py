@@ -26,7 +26,7 @@ from coreplan import (
     evaluate,
     plan,
 )
-from coreplan.planners import plug_in, sampled_lp
+from coreplan.planners import coordinates, plug_in, sampled_lp
 from coreplan.problem import from_gymnasium, one_hot
 from coreplan.run.loop import PythonLoop
 from test_masks import ALLOWED, S, masked_problem
@@ -104,6 +104,14 @@ def test_no_lp_is_solved_for_nothing(monkeypatch):
     monkeypatch.setattr(sampled_lp, "solve_sampled", lambda *a: solved.append(a) or solve(*a))
     plan(River().problem, planner=SampledLP(), budget=240)
     assert len(solved) == 1
+
+
+def test_a_core_that_is_too_large_is_refused_before_a_query(monkeypatch):
+    monkeypatch.setattr(coordinates, "LARGEST", 143)
+    river = River()
+    with pytest.raises(InputError, match="m = 12 core pairs and d = 12"):
+        plan(river.problem, planner=SampledLP(), budget=240)
+    assert river.steps == []
 
 
 # Masks and ends of episodes.
