@@ -318,6 +318,7 @@ def test_resume_needs_no_setting_twice(tmp_path, monkeypatch, capsys, settings):
     folder = ["--out", str(tmp_path / "r")]
     first = record(*settings, "--budget", "400", *folder)
     assert record("--resume", *folder) == first
+    assert record("--resume", *settings, *folder) == first
     raised = record("--resume", "--budget", "2000", *folder)
     assert raised == record("--resume", *settings, "--budget", "2000", *folder)
     if "primal-dual" not in settings:  # whose other rates are those of the first budget

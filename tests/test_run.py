@@ -518,7 +518,8 @@ def test_a_resumed_run_is_the_same_run(chosen, tmp_path):
     """Only a budget is given, or nothing: planner and settings are those it was started with."""
     problem = coreplan.make("river-linear")
     first = plan(problem, planner=chosen, budget=400, seed=1, out=tmp_path)
-    same(plan(problem, seed=1, out=tmp_path, resume=True), first)
+    for given in ({}, {"planner": chosen}, {"epsilon": getattr(chosen, "epsilon", None)}):
+        same(plan(problem, seed=1, out=tmp_path, resume=True, **given), first)
     raised = plan(problem, budget=2_000, seed=1, out=tmp_path, resume=True)
     assert raised.planner.settings() == first.planner.settings() and raised.planner.name == chosen.name
     rates = {

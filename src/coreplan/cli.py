@@ -126,7 +126,7 @@ def plan(
         same = started is not None and started.planner == planner
         settings = started.settings if started and same else documented_settings(planner, where.name)
         chosen = make_planner(planner, {**settings, **_settings(set_ or [])})
-        if budget is None and epsilon is None and started:
+        if budget is None and started:
             budget = started.budget
         if budget is None and epsilon is None and getattr(chosen, "epsilon", None) is None:
             budget, epsilon = (

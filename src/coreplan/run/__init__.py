@@ -84,7 +84,6 @@ def plan(
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     started = RunFolder(Path(out)).started() if resume and out is not None else None
-    accuracy = getattr(planner, "epsilon", None) if epsilon is None else epsilon
     if planner is None:
         has_core = core is not None or problem.core_pairs is not None
         planner = started.make() if started else default_planner(has_core)
@@ -92,7 +91,7 @@ def plan(
         raise InputError(f"`plan(planner=...)` must be a planner, for example PlugIn(); got {planner!r}.")
     if epsilon is not None:
         planner = to_accuracy(planner, epsilon)
-    if budget is None and accuracy is None and started:
+    if budget is None and started:
         budget = started.budget
     if budget is None:
         if getattr(planner, "epsilon", None) is None:
