@@ -530,6 +530,13 @@ def test_a_resumed_run_is_the_same_run(chosen, tmp_path):
     assert raised.queries == whole.queries > first.queries
 
 
+def test_a_planner_that_is_given_is_given_with_its_defaults(tmp_path):
+    problem = coreplan.make("river-linear")
+    plan(problem, planner=coreplan.CoreMirror(output="greedy"), budget=400, out=tmp_path)
+    with pytest.raises(coreplan.FileError, match="output is 'greedy', and now it is"):
+        plan(problem, planner=coreplan.CoreMirror(), out=tmp_path, resume=True)
+
+
 def test_noise_that_a_small_budget_chose_is_kept(tmp_path):
     """13 queries of 12 pairs leave none to test the simulator with; 1,300 would, and the run is the same one."""
     problem = coreplan.make("river-swim")

@@ -74,7 +74,8 @@ def plan(
         problem's own; one run a folder.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
     resume: go on from the folder's checkpoint; in an empty folder, start. What is left out (planner, its settings, budget)
-        is as it was; the budget may be raised, and rates that were filled in for the first budget are kept.
+        is as it was; the budget may be raised, and rates that were filled in for the first budget are kept. A planner that
+        is given is given with its defaults: `CoreMirror()` is refused where the run began with output="greedy".
     checkpoint_seconds: time between checkpoints.
     block: queries that share one stream of simulator noise; changes the noise, so it belongs to the run.
 
