@@ -435,7 +435,7 @@ def test_a_resume_towards_an_accuracy_gives_the_same_bits(tmp_path):
     whole = plan(problem, epsilon="0.5%", seed=2)
     first = plan(problem, epsilon="0.5%", budget=400, seed=2, out=tmp_path)
     assert first.status is Status.NOT_REACHED
-    resumed = plan(problem, epsilon="0.5%", seed=2, out=tmp_path, resume=True)
+    resumed = plan(problem, epsilon="0.5%", budget=10**7, seed=2, out=tmp_path, resume=True)
     assert resumed.queries == whole.queries > 400 and resumed.status is Status.FINISHED
     assert resumed.policy.theta.tobytes() == whole.policy.theta.tobytes()
 

@@ -13,10 +13,11 @@ from ..core.measure import unit_vectors
 from ..core.pools import take
 from ..errors import InputError, require_count, require_positive
 from ..memory import SHARE, available_memory
-from ..problem import Phi, Sparse
+from ..problem import Sparse
 from ..problem.guard import REPEATED
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
+from . import kept
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
 from .bellman import LARGE, Sampled, Solution, Through, as_rows
 from .halving import NOTHING, Accuracy, before, losses
@@ -33,7 +34,7 @@ INITIAL = 512  # draws from nu0: values are told by them
 
 
 class State(NamedTuple):
-    """Rows are sample-major: row n is of core pair n mod m. The arrays have room for more rows than are filled."""
+    """The samples (`kept.py`), and what came of them."""
 
     counts: IntArray  # [3] rows filled, samples a pair at the last solve, seed of the quasi-random noise
     theta: FloatArray  # [d]
@@ -46,7 +47,6 @@ class State(NamedTuple):
 
 
 NUMBERS = ("residual", "settled", "error", "scale", "reached")
-_GROWING = State._fields[3:]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +77,7 @@ class PlugIn(Planner):
     """
 
     name: ClassVar[str] = "plug-in"
-    growing: ClassVar[frozenset[str]] = frozenset(_GROWING)
+    growing: ClassVar[frozenset[str]] = kept.GROWING
 
     samples: int | None = None
     noise: str = "auto"
@@ -149,13 +149,11 @@ class PlugIn(Planner):
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
-        A, none = self._setup.n_actions, np.zeros((0, 0, 0))
-        seed = int(rng.integers(0, 2**62))
-        empty: Any = np.zeros((0, A, 0), dtype=np.int32)
+        setup, seed = self._setup, int(rng.integers(0, 2**62))
+        numbers = np.full(len(NUMBERS), np.nan)
         return State(
-            np.array([0, 0, seed]), np.zeros(self._setup.dimension), np.full(len(NUMBERS), np.nan),
-            np.zeros(0), empty, none, empty, none,
-        )  # fmt: skip
+            np.array([0, 0, seed]), np.zeros(setup.dimension), numbers, **kept.empty(setup.n_actions)
+        )
 
     def size(self, state: State) -> int | None:
         rows = int(state.counts[0])
@@ -177,11 +175,7 @@ class PlugIn(Planner):
         return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        if answers.ask.n_initial and answers.initial_features is not None:
-            index, weight = _parts(answers.initial_features)
-            state = state._replace(initial_index=index, initial_weight=weight)
-        assert answers.next_features is not None
-        state = _appended(state, answers.rewards, *_parts(answers.next_features))
+        state = kept.appended(state, answers)
         N = self._target(int(state.counts[1]))
         return self._solved(state, N) if state.counts[0] == N * self._setup.m else state
 
@@ -252,8 +246,7 @@ class PlugIn(Planner):
     def _sampled(self, state: State, N: int) -> Sampled:
         n, m = N * self._setup.m, self._setup.m
         rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        next_phi = as_rows(_phi(state.next_index[:n], state.next_weight[:n]))
-        initial = as_rows(_phi(state.initial_index, state.initial_weight))
+        next_phi, initial = as_rows(kept.following(state, n)), as_rows(kept.initial(state))
         return Sampled(next_phi, rewards, initial, self._setup.discount)
 
     # What came of it.
@@ -266,17 +259,7 @@ class PlugIn(Planner):
         return ReadOut(state.theta * (1 - self._setup.discount), float(self.output))
 
     def stored(self, state: State) -> Stored | None:
-        N, m = int(state.counts[1]), self._setup.m
-        if N == 0:
-            return None
-        assert self._setup.core_features is not None
-        order = np.arange(N * m).reshape(N, m).T.ravel()  # pair-major
-        index = state.next_index[order] if len(state.next_index) else state.next_index
-        return Stored(
-            self._setup.core_features, state.rewards[: N * m].reshape(N, m).mean(axis=0),
-            _phi(index, state.next_weight[order]), _phi(state.initial_index, state.initial_weight),
-            self._setup.discount, self._setup.dimension,
-        )  # fmt: skip
+        return kept.stored(state, self._setup)
 
     def verdict(self, state: State) -> Verdict | None:
         residual, settled, error, scale, reached = state.numbers
@@ -342,23 +325,7 @@ class PlugIn(Planner):
         )
 
     def check(self, state: State) -> None:
-        setup = self._setup
-        rows, room = int(state.counts[0]), len(state.rewards)
-        if not (0 <= rows <= room == len(state.next_weight)) or not 0 <= state.counts[1] * setup.m <= rows:
-            raise ValueError("its samples do not fit together")
-        for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
-            if getattr(state, name).dtype != like.dtype:
-                raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-        for name in ("next", "initial"):
-            index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
-            if rows and (weight.ndim != 3 or weight.shape[1] != setup.n_actions or len(weight) == 0):
-                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
-            if len(index) and (
-                index.shape != weight.shape or not 0 <= index.min() <= index.max() < setup.dimension
-            ):
-                raise ValueError(f"'{name}_index' names coordinates that do not exist")
-            if rows and not len(index) and weight.shape[2] != setup.dimension:
-                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+        kept.check(state, self.init(np.random.default_rng(0)), self._setup)
 
     def diagnostics(self, state: State) -> Mapping[str, float]:
         numbers = dict(zip(NUMBERS, map(float, state.numbers), strict=True))
@@ -370,33 +337,3 @@ class PlugIn(Planner):
 
     def settings(self) -> Mapping[str, Any]:
         return {name: getattr(self, name) for name in ("samples", "noise", "output", "ridge", "epsilon")}
-
-
-def _parts(phi: Phi) -> tuple[Any, FloatArray]:
-    """Index (int32; empty for dense features) and weight, as the state keeps them."""
-    if isinstance(phi, Sparse):
-        return phi.index.astype(np.int32), phi.weight
-    return np.zeros((0, phi.shape[1], 0), dtype=np.int32), phi
-
-
-def _phi(index: Any, weight: FloatArray) -> Phi:
-    return Sparse(index, weight) if len(index) else weight
-
-
-def _appended(state: State, rewards: FloatArray, index: Any, weight: FloatArray) -> State:
-    """The state with the rows appended; arrays double when they are full."""
-    n, more = int(state.counts[0]), len(rewards)
-    new = {"rewards": rewards, "next_index": index, "next_weight": weight}
-    if n + more > len(state.rewards):
-        room = max(2 * n, n + more)
-        for name, rows in new.items():
-            grown = np.zeros((room if len(rows) else 0, *rows.shape[1:]), dtype=rows.dtype)
-            if len(rows):
-                grown[:n] = getattr(state, name)[:n] if n else 0
-            state = state._replace(**{name: grown})
-    for name, rows in new.items():
-        if len(rows):
-            getattr(state, name)[n : n + more] = rows
-    counts = state.counts.copy()
-    counts[0] += more
-    return state._replace(counts=counts)

@@ -17,6 +17,7 @@ from ..problem.features import row_count
 from ..problem.model import FloatArray, IntArray
 from ..status import Status
 from ..verified import Pair, SolverError, solve_pair
+from . import kept
 from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
 from .coordinates import Coordinates
 from .cover import stored_verdict
@@ -40,17 +41,14 @@ class Found(NamedTuple):
 
 
 class State(NamedTuple):
-    """The samples, and what the LP made of them; index is empty where features are dense.
-
-    Rows are sample-major, row k of core pair k mod m: a raised budget adds to them.
-    """
+    """The samples (`kept.py`), and what the LP made of them."""
 
     counts: IntArray  # [2] rows filled, samples a pair at the last solve
     theta: FloatArray  # [d]
     found: FloatArray  # [4] value, slack, bound, error; NaN where no optimum was verified
-    rewards: FloatArray  # [rows]
-    next_index: IntArray  # [rows, A, k]
-    next_weight: FloatArray  # [rows, A, k or d]
+    rewards: FloatArray  # [room]
+    next_index: IntArray  # [room, A, k]
+    next_weight: FloatArray  # [room, A, k or d]
     initial_index: IntArray  # [n0, A, k]
     initial_weight: FloatArray
 
@@ -79,7 +77,7 @@ class SampledLP(Planner):
 
     name: ClassVar[str] = "sampled-lp"
     first_budget: ClassVar[int] = 10_000
-    growing: ClassVar[frozenset[str]] = frozenset(State._fields[-5:])
+    growing: ClassVar[frozenset[str]] = kept.GROWING
 
     samples: int | None = None
     n_initial: int = 100
@@ -101,12 +99,8 @@ class SampledLP(Planner):
         return planner
 
     def init(self, rng: np.random.Generator) -> State:
-        d = self._setup.dimension
-        index, weight = np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0, 0))
-        return State(
-            np.zeros(2, dtype=np.int64), np.zeros(d), np.full(4, np.nan), np.zeros(0),
-            index, weight, index, weight,
-        )  # fmt: skip
+        setup, counts = self._setup, np.zeros(2, dtype=np.int64)
+        return State(counts, np.zeros(setup.dimension), np.full(4, np.nan), **kept.empty(setup.n_actions))
 
     @property
     def _n(self) -> int:
@@ -126,15 +120,8 @@ class SampledLP(Planner):
         return Ask(core_index=pairs, n_initial=0 if start else self.n_initial)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        assert answers.next_features is not None
-        new = {"rewards": answers.rewards, **_split("next", answers.next_features)}
-        if state.counts[0]:
-            new = {name: np.concatenate([getattr(state, name), rows]) for name, rows in new.items()}
-        if answers.initial_features is not None:
-            new |= _split("initial", answers.initial_features)
-        rows = len(new["rewards"])
-        state = state._replace(counts=np.array([rows, state.counts[1]]), **new)
-        return self._solved(state) if rows == self._n * self._setup.m else state
+        state = kept.appended(state, answers)
+        return self._solved(state) if state.counts[0] == self._n * self._setup.m else state
 
     def _solved(self, state: State) -> State:
         """Solve on all samples. They are paid for, so that they are kept where no answer can be verified."""
@@ -165,17 +152,7 @@ class SampledLP(Planner):
         return ReadOut(state.theta.copy(), 1.0 if math.isnan(state.found[0]) else math.inf)
 
     def stored(self, state: State) -> Stored | None:
-        n, m = int(state.counts[1]), self._setup.m
-        if n == 0:
-            return None
-        assert self._setup.core_features is not None
-        order = np.arange(n * m).reshape(n, m).T.ravel()  # pair-major
-        index = state.next_index[order] if state.next_index.size else state.next_index
-        return Stored(
-            self._setup.core_features, state.rewards[: n * m].reshape(n, m).mean(axis=0),
-            _joined(index, state.next_weight[order]), _joined(state.initial_index, state.initial_weight),
-            self._setup.discount, self._setup.dimension,
-        )  # fmt: skip
+        return kept.stored(state, self._setup)
 
     def verdict(self, state: State) -> Verdict | None:
         if state.counts[1] == 0:
@@ -202,22 +179,7 @@ class SampledLP(Planner):
         )
 
     def check(self, state: State) -> None:
-        filled, solved = (int(x) for x in state.counts)
-        for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
-            if getattr(state, name).dtype != like.dtype:
-                raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-        if not 0 <= solved * self._setup.m <= filled or state.rewards.shape != (filled,):
-            raise ValueError("its samples do not fit together")
-        for name, n in {"next": filled, "initial": self.n_initial}.items() if filled else ():
-            index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
-            if weight.ndim != 3 or weight.shape[:2] != (n, self._setup.n_actions):
-                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
-            if index.size and (
-                index.shape != weight.shape or not 0 <= index.min() <= index.max() < self._setup.dimension
-            ):
-                raise ValueError(f"'{name}_index' does not fit")
-            if not index.size and weight.shape[2] != self._setup.dimension:
-                raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+        kept.check(state, self.init(np.random.default_rng(0)), self._setup)
 
     def diagnostics(self, state: State) -> Mapping[str, float]:
         return {
@@ -334,12 +296,3 @@ def _distinct(matrix: Any, allowed: Any) -> tuple[_Rows, IntArray]:
     states = np.array(first)
     keep = (states[:, None] * A + np.arange(A))[allowed[states]]
     return _Rows(matrix[keep], np.repeat(np.arange(len(states)), allowed[states].sum(axis=1))), which
-
-
-def _split(name: str, phi: Phi) -> dict[str, Any]:
-    index = phi.index if isinstance(phi, Sparse) else np.zeros((0, 0, 0), dtype=np.int64)
-    return {f"{name}_index": index, f"{name}_weight": phi.weight if isinstance(phi, Sparse) else phi}
-
-
-def _joined(index: IntArray, weight: FloatArray) -> Phi:
-    return Sparse(index, weight) if index.size else weight
