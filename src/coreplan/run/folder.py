@@ -131,9 +131,8 @@ class RunFolder:
 
     def write_core(self, core: CoreSet, problem: Problem) -> None:
         """Keep core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
-        if core.states.dtype.kind in "fiub" and digest_of(core) != own_digest(
-            problem
-        ):  # files hold numbers only
+        numbers = core.states.dtype.kind in "fiub"  # files hold nothing else
+        if numbers and digest_of(core) != own_digest(problem):
             core.save(self.path / CORE_FILE)
             self.core_file = digest_of(core)
 
