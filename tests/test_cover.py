@@ -103,7 +103,7 @@ def test_general_cores_against_exact_distances(m, seed):
     rows = mixed + 0.003 * rng.normal(size=(8, m)) @ core  # in the span, up to a percent outside
     far = seen(core, rows, 0.0).far  # a tolerance of 1%, below which all is measured
     if m > 4:
-        white = np.linalg.inv(np.linalg.cholesky(core.T @ core))  # [4, 4]
+        white = np.linalg.inv(np.linalg.cholesky(core.T @ core))  # [4, 4]; sizes of columns drop out
         want = hull_distances(core @ white.T, rows @ white.T, 4).max()
         want /= np.linalg.norm(core @ white.T, axis=1).max()
     else:
@@ -131,6 +131,25 @@ def test_redundant_cores_do_not_hide_a_gap(seed):
     assert doubt is not None and doubt.status is Status.DOUBTFUL
 
 
+@pytest.mark.parametrize("d", [10, 160])
+@pytest.mark.parametrize("mass", [0.0, 0.5, 0.9, 1.1])
+def test_a_redundant_core_pair_does_not_hide_a_gap(d, mass):
+    """Unit vectors and one of them again: m > d, in any dimension."""
+    core = np.vstack([np.eye(d), np.eye(d)[:1]])
+    assert seen(core, mass * np.eye(d)[5:6]).verdict().status is Status.DOUBTFUL
+    assert seen(core, np.full((1, d), 1 / d)).verdict() is None
+
+
+@pytest.mark.parametrize("size", [1.0, 5e5, 1e7, 1.1e-7])
+def test_a_large_column_does_not_blur_a_small_one(size):
+    """Features 1 and x, x up to `size`: numbers of single precision, which may be off by rounding, column by column."""
+    core = np.array([[1.0, 0.0], [1.0, size]])
+    assert seen(core, np.array([[1.0, 1.05 * size]])).far == pytest.approx(0.05, rel=1e-3)
+    middle = np.array([[1.0, np.float32(0.3 * size)]])
+    assert seen(np.vstack([core, core.mean(axis=0)]), middle, 0.999).verdict() is None
+    assert seen(core, middle, 0.999).verdict() is None
+
+
 def test_the_tolerance_follows_the_horizon():
     core = np.array([[1.0, 0.0], [0.0, 1.0]])
     row = np.array([[1.005, -0.005]])
@@ -150,12 +169,13 @@ def test_verdicts_join():
     assert bad.joined(diverged).status is Status.DIVERGED and bad.joined(diverged).reason.endswith("D.")
 
 
-def test_nearest_points_have_a_budget():
+def test_nearest_points_have_a_budget(monkeypatch):
     """An exact core of 60 dependent features in 20 dimensions, and a run of many asks: most of its features need a nearest
     point to be told inside. The budget ends, and a feature that sticks out is noticed after it, too."""
     rng = np.random.default_rng(0)
     core = rng.normal(size=(60, 20))
     cover = Cover(core, 20, 0.9)
+    monkeypatch.setattr(cover_module, "_NEAREST", 1e8)
     for _ in range(400):
         cover.look((rng.dirichlet(np.full(60, 0.2), 64) @ core)[:, None])
     assert cover.verdict() is None

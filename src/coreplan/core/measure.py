@@ -38,6 +38,8 @@ def hull_distances(core_features: Phi, features: Phi, dimension: int) -> FloatAr
 def on_axes(core_features: Phi) -> tuple[IntArray, FloatArray] | None:
     """Coordinates and lengths `[m]` of core features that all are multiples of unit vectors, up to rounding; else None."""
     weight = core_features.weight if isinstance(core_features, Sparse) else core_features
+    if weight.shape[1] == 0:
+        return None
     used = np.abs(weight) > ROUNDING * np.abs(weight).max(axis=1, keepdims=True)
     if not (used.sum(axis=1) == 1).all():
         return None

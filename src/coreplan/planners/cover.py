@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..core.measure import on_axes
-from ..hull import convex_coefficients
+from ..core.nearest import nearest
 from ..problem import Phi, Sparse, available
 from ..problem.features import UNAVAILABLE, dense_rows, row_count
 from ..problem.model import FloatArray
@@ -24,12 +24,13 @@ from .bellman import as_rows
 
 COST = 0.01  # of normalised value: what a feature outside may cost over a horizon before a result is doubtful
 ROUNDING = 1e-6  # below this nothing is outside
+BLUR = 0.05  # rounding of features that whitening makes larger than this leaves nothing to be measured
 _ENTRIES, _WORK = (
     16_000_000,
     2e10,
 )  # of the core's singular vectors: numbers, multiplications; beyond, nothing is measured
 _LOOK = 1e8  # multiplications of a look
-_NEAREST = 5e8  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
+_NEAREST = 4e9  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
 _OFTEN = 128  # looks until the count of queries has grown by a factor e, once they are many
 _DIRECTIONS = 128  # in which the core's hull is compared with what comes
 
@@ -57,8 +58,10 @@ class Cover:
 
     @property
     def outside(self) -> float:
-        """`far`; NaN where the core set is too large for it to be measured."""
-        return self.far if self._axes is not None or self._hull is not None else np.nan
+        """`far`; NaN where the core set is too large for it to be measured, or so ill-conditioned that rounding hides it."""
+        if self._axes is not None or self.far > self.tolerance:
+            return self.far
+        return self.far if self._hull is not None and self._hull.white_error < BLUR else np.nan
 
     def mark(self) -> list[float]:
         """What has been seen, as JSON types; `return_to` puts it back."""
@@ -94,7 +97,8 @@ class Cover:
         if np.isnan(self.outside):
             return Verdict(
                 Status.FINISHED,
-                "Whether the core set covers the features that were met was not measured: it is too large.",
+                "Whether the core set covers the features that were met was not measured: it is too large, or "
+                "its features are nearly dependent.",
             )
         if self.far <= self.tolerance:
             return None
@@ -130,18 +134,24 @@ class Cover:
     @cached_property
     def _hull(self) -> _Hull | None:
         m, d = row_count(self._core_features), self.d
-        if m * d > _ENTRIES or m * d * min(m, d) > _WORK:
+        if m * max(m, d) > _ENTRIES or m * d * min(m, d) > _WORK:
             return None
-        return _Hull(dense_rows(self._core_features, d))
+        core = dense_rows(self._core_features, d)
+        return _Hull(core) if core.any() else None
 
 
 class _Hull:
-    """The hull of core features `[m, d]` that are not on axes, and how far rows lie outside."""
+    """The hull of core features `[m, d]` that are not on axes, and how far rows lie outside.
+
+    Columns are divided by their size, then whitened: Phi~ = white diag(s) vt, and a row is z `[k]` in those coordinates.
+    """
 
     def __init__(self, core: FloatArray) -> None:
-        self.core = core
         m, d = core.shape
-        u, s, vt = np.linalg.svd(core, full_matrices=False)
+        self.column = np.abs(core).max(axis=0)  # [d], 0 where the core has nothing
+        self.unused, self.least = self.column == 0.0, float(self.column[self.column > 0].min())
+        self.column[self.unused] = self.least
+        u, s, vt = np.linalg.svd(core / self.column, full_matrices=False)
         keep = s > 1e-10 * s[0]
         self.s, self.vt, self.white = (
             s[keep],
@@ -153,13 +163,17 @@ class _Hull:
         self.size = float(np.linalg.norm(self.white, axis=1).max())
         # Features of simulators in single precision are right to 1e-7; whitening makes the error larger.
         single = bool((core == core.astype(np.float32)).all())
-        self.error = (4 * 2.0**-23 if single else 4 * 2.0**-52) * float(np.linalg.norm(core, axis=1).max())
-        self.white_error = self.error / self.s[-1] / self.size * (np.sqrt(m) if self.independent else 1.0)
+        self.error = 4 * 2.0**-23 if single else 16 * 2.0**-52 * np.sqrt(d)
+        blown_up = float(np.sqrt((1.0 / self.s**2).sum()))
+        self.white_error = self.error * blown_up * (np.sqrt(m) if self.independent else 1.0 / self.size)
         U = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
         self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, k]
         self.support = (self.white @ self.U.T).max(axis=0)  # [K]
+        ones = self.white.sum(axis=0)  # white a = 1, if there is such an a: all of the hull lies on z . a = 1
+        self.plane = ones if np.abs(self.white @ ones - 1.0).max() < 1e-9 else None  # [k]
+        self.gram = self.white @ self.white.T if not self.independent else np.empty((0, 0))
         self.most = max(8, int(_LOOK / (d * k + 2 * k * max(m, _DIRECTIONS))))  # rows in a look
-        self.price = 2e4 + k**4 + 20 * m * k  # of a nearest point
+        self.price = 2e4 + 4.0 * k**3 + 4.0 * m * k  # of a nearest point
 
     def farthest(
         self, rows: FloatArray, left: float, enough: float, rng: np.random.Generator
@@ -167,6 +181,7 @@ class _Hull:
         """The largest distance found among rows `[n, d]`, with at most `left` work on nearest points; the work done."""
         if len(rows) == 0:
             return 0.0, 0.0
+        rows = rows / self.column
         z = rows @ (self.vt.T / self.s)  # [n, k]
         far = self._off_span(rows, z)
         b = z @ self.white.T  # [n, m], coefficients over the core features, the shortest ones
@@ -184,21 +199,35 @@ class _Hull:
         order = np.argsort(least)
         chosen = np.concatenate([order[-half:], rng.permutation(order[:-half])[:half]])
         targets = np.unique(z[chosen], axis=0)
-        distance = float(convex_coefficients(self.white, targets)[1].max())
-        return max(far, distance / self.size - self.white_error), self.price * len(targets)
+        return max(far, self._nearest(targets) / self.size - self.white_error), self.price * len(targets)
+
+    def _nearest(self, targets: FloatArray) -> float:
+        """The largest distance of targets `[n, k]` from the hull, exact."""
+        (m, k), n = self.white.shape, len(targets)
+        most = min(m, k + 1)
+        S, b = np.zeros((n, most), dtype=np.int64), np.zeros((n, most))
+        count, distance = np.zeros(n, dtype=np.int64), np.empty(n)
+        unit = float((self.white**2).sum(axis=1).mean())
+        points = np.concatenate([self.white, targets])
+        nearest(points, k, np.arange(m), self.gram, unit, np.arange(m, m + n), S, b, count, distance)
+        return float(distance.max())
 
     def _off_span(self, rows: FloatArray, z: FloatArray) -> float:
         """The largest entry of a row that is not in the span of the core features, relative to its column's size."""
         rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) - self.error  # [d]
-        size = np.maximum(np.abs(self.core).max(axis=0), np.abs(rows).max(axis=0))
-        return float(np.maximum(rest / np.maximum(size, 1e-6 * size.max()), 0.0).max())
+        # What the core has nothing of counts whole, unless it is rounding.
+        rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > ROUNDING
+        return float(max(rest.max(), 0.0))
 
     def _at_least(self, z: FloatArray) -> FloatArray:
-        """Lower bounds `[n]` on distances from the hull: how far z sticks out in random directions, and from the middle."""
+        """Lower bounds `[n]` on distances from the hull: off its plane, out in some directions, away from its middle."""
         away = z - self.white.mean(axis=0)
         away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
         radial = (away * z).sum(axis=1) - (away @ self.white.T).max(axis=1)
-        return np.maximum((z @ self.U.T - self.support).max(axis=1), radial)
+        bounds = np.maximum((z @ self.U.T - self.support).max(axis=1), radial)
+        if self.plane is None:
+            return bounds
+        return np.maximum(bounds, np.abs(z @ self.plane - 1.0) / np.linalg.norm(self.plane))
 
 
 def stored_verdict(stored: Stored, setup: Setup, own: Verdict | None) -> Verdict | None:

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..problem import Phi, Sparse
+from ..problem.guard import REPEATED
 from ..problem.model import FloatArray
-from .base import Answers, Setup, Stored
+from ..status import Status
+from .base import Answers, Setup, Stored, Verdict
 
+FEW = 8  # samples a core pair: with fewer that differ a result is doubtful
 GROWING = frozenset({"rewards", "next_index", "next_weight", "initial_index", "initial_weight"})
 
 
@@ -73,6 +76,20 @@ def stored(state: Any, setup: Setup) -> Stored | None:
         setup.core_features, state.rewards[: N * m].reshape(N, m).mean(axis=0),
         _joined(index, state.next_weight[order]), initial(state), setup.discount, setup.dimension,
     )  # fmt: skip
+
+
+def few(state: Any, setup: Setup) -> Verdict | None:
+    """Doubtful where the samples of a core pair are few, and not seen to be the same each time."""
+    N, m = int(state.counts[1]), setup.m
+    drawn = (state.rewards, state.next_weight, state.next_index)
+    samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
+    if N >= FEW or (N > 1 and all((a == a[0]).all() for a in samples)):
+        return None
+    return Verdict(
+        Status.DOUBTFUL,
+        f"The policy rests on few next states of each core pair ({N}), and chance decides which. Give at least "
+        f"{FEW * m + REPEATED:,} queries; for a simulator without chance set `samples`.",
+    )
 
 
 def check(state: Any, like: Any, setup: Setup) -> None:

@@ -28,7 +28,6 @@ FIRST = {"sobol": 8, "independent": 16}  # samples a core pair at the first solv
 BLIND = (
     128  # samples a core pair where they tell no policy from the uniform one: few may not show what matters
 )
-FEW = 8  # samples a core pair: with fewer that differ a result is doubtful
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
 INITIAL = 512  # draws from nu0: values are told by them
 
@@ -278,21 +277,7 @@ class PlugIn(Planner):
         if self.epsilon is not None:
             reason = f"Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only."
             return Verdict(Status.FINISHED, reason)
-        if self.samples is None and self._by_chance(state):
-            reason = (
-                f"The policy rests on {state.counts[1]} next states for each core pair, and chance decides which. Give "
-                f"at least {FEW * self._setup.m + REPEATED:,} queries, or an accuracy (epsilon); for a simulator without "
-                "chance set `samples`."
-            )
-            return Verdict(Status.DOUBTFUL, reason)
-        return None
-
-    def _by_chance(self, state: State) -> bool:
-        """Whether the samples are fewer than FEW, and not seen to be the same each time."""
-        N, m = int(state.counts[1]), self._setup.m
-        drawn = (state.rewards, state.next_weight, state.next_index)
-        samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
-        return N < FEW and (N == 1 or any((a != a[0]).any() for a in samples))
+        return kept.few(state, self._setup) if self.samples is None else None
 
     def _not_reached(self, N: int, error: float, scale: float) -> str:
         """Why N samples a core pair are not enough, and what would be."""

@@ -110,7 +110,8 @@ class SampledLP(Planner):
     def size(self, state: State) -> int | None:
         start = int(state.counts[0])
         left = self._n * self._setup.m - start
-        # Batches end where they would in a run that was given its last budget at once, and so do blocks of noise.
+        # Batches end where they would in a run that was given its last budget at once, and so do blocks of noise (of the
+        # default size).
         return min(left, BATCH - start % BATCH) if left > 0 else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
@@ -166,7 +167,8 @@ class SampledLP(Planner):
                 "that. The samples are kept. Choose core pairs or features further apart, lower the discount, or use "
                 "another planner.",
             )
-        return self._verdict(Found(state.theta, *(float(x) for x in state.found)))
+        doubt = self._verdict(Found(state.theta, *(float(x) for x in state.found)))
+        return doubt or (kept.few(state, self._setup) if self.samples is None else None)
 
     def _verdict(self, found: Found) -> Verdict | None:
         if max(found.slack, found.bound) <= _ACTIVE:

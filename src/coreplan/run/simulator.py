@@ -14,7 +14,7 @@ import numpy as np
 from ..core import CoreSet
 from ..planners import Answers, Ask
 from ..planners.cover import Cover
-from ..problem import Problem, checked
+from ..problem import Phi, Problem, checked
 from ..problem.boxes import Lookout
 from ..problem.guard import Guard
 from ..problem.model import FloatArray, IntArray, States
@@ -91,13 +91,17 @@ class Simulator:
             self.lookout.see(initial_states)
         self.served(0, ask.n_initial)
         if len(actions) == 0:  # only initial states were asked for
+            self._watch(initial_phi)
             return Answers(ask, np.empty(0), states, None, initial_phi, initial_states)
         rewards, next_states = self._step(states, actions, ask.noise)
         next_phi = checked(features, next_states)
         self.lookout.see(next_states)
-        if self.cover is not None:
-            self.cover.see(self.queries, initial_phi, next_phi)
+        self._watch(initial_phi, next_phi)
         return Answers(ask, rewards, next_states, next_phi, initial_phi, initial_states)
+
+    def _watch(self, *batches: Phi | None) -> None:
+        if self.cover is not None:
+            self.cover.see(self.queries, *batches)
 
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
         if ask.core_index is not None:
