@@ -25,10 +25,8 @@ from .bellman import as_rows
 COST = 0.01  # of normalised value: what a feature outside may cost over a horizon before a result is doubtful
 ROUNDING = 1e-6  # below this nothing is outside
 BLUR = 0.05  # rounding of features that whitening makes larger than this leaves nothing to be measured
-_ENTRIES, _WORK = (
-    16_000_000,
-    2e10,
-)  # of the core's singular vectors: numbers, multiplications; beyond, nothing is measured
+# Of the core's singular vectors: numbers, multiplications. Beyond, nothing is measured.
+_ENTRIES, _WORK = 16_000_000, 2e10
 _LOOK = 1e8  # multiplications of a look
 _NEAREST = 4e9  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
 _OFTEN = 128  # looks until the count of queries has grown by a factor e, once they are many
