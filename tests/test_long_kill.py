@@ -45,6 +45,13 @@ def contents(folder):
     return policy, state, meta["planner_stream"], meta["simulator"], trace
 
 
+def wait_for_work(process, folder):
+    """Until the run has written its first checkpoint, or ended; the time then."""
+    while process.poll() is None and not (folder / "checkpoint.npz").exists():
+        time.sleep(0.01)
+    return time.monotonic()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
@@ -62,8 +69,10 @@ def contents(folder):
 def test_kill_at_random_moments(spec, budget, planner, settings, kills, tmp_path):
     whole = tmp_path / "whole"
     begin = time.monotonic()
-    assert child(spec, whole, budget, planner, settings).wait() == 0
-    duration = time.monotonic() - begin
+    process = child(spec, whole, budget, planner, settings)
+    begun = wait_for_work(process, whole)
+    assert process.wait() == 0
+    duration, work = time.monotonic() - begin, time.monotonic() - begun
     want = contents(whole)
     rng = random.Random(20231)
     done, round_, during = 0, 0, 0
@@ -72,8 +81,12 @@ def test_kill_at_random_moments(spec, budget, planner, settings, kills, tmp_path
         round_ += 1
         while True:
             process = child(spec, out, budget, planner, settings)
+            moment = rng.uniform(0.1, duration)
+            if done % 2:  # most of a short run is its start: every other kill waits until work has begun
+                wait_for_work(process, out)
+                moment = rng.uniform(0.0, work)
             try:
-                process.wait(timeout=rng.uniform(0.1, duration))
+                process.wait(timeout=moment)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
