@@ -222,18 +222,10 @@ def _successors(problem: Problem, phi: Phi, drawn: _Drawn | None) -> Row:
     cover = Cover(phi, problem.features.dimension, problem.discount)
     cover.look(drawn.next_features)
     doubt = cover.verdict()
-    if math.isnan(cover.outside):
-        return Row(
-            "next states",
-            math.nan,
-            GREY,
-            f"m = {row_count(phi)}, d = {cover.d}: too large for it to be measured.",
-        )
     if doubt is None:
-        return Row(
-            "next states", cover.far, GREEN, "features at next states of core pairs lie in the core's hull."
-        )
-    return Row("next states", cover.far, RED, doubt.reason)
+        inside = "features at next states of core pairs lie in the core's hull."
+        return Row("next states", cover.far, GREEN, inside)
+    return Row("next states", cover.outside, GREY if math.isnan(cover.outside) else RED, doubt.reason)
 
 
 def _reach(phi: Phi, pool: Pool, d: int) -> Row:
