@@ -19,8 +19,8 @@ import numpy as np
 
 import coreplan
 from coreplan import CoreSet, SoftmaxPolicy, certify
-from coreplan.enumerated import Enumerated
-from coreplan.exact import optimal_values
+from coreplan.judge import optimal_values
+from coreplan.theory import Enumerated
 
 KINDS = ("random-linear", "river-linear:L=4", "hard-linear", "river-swim")
 QUERIES = 20_000

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from coreplan.core import Pool, select
+from coreplan.core import Pool
+from coreplan.core import selection as select
 
 D, SIZE, VERTICES = 100, 400, 300
 

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 import coreplan
-from coreplan.planners import documented_settings
+from coreplan.planning import documented_settings
 
 BUDGETS = {
     "random-linear": 2_200_000,

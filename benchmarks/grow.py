@@ -17,7 +17,7 @@ import numpy as np
 
 import coreplan
 from coreplan import Grow, Status
-from coreplan.exact import policy_value
+from coreplan.judge import policy_value
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = range(10)

@@ -18,8 +18,9 @@ import gymnasium
 import numpy as np
 
 import coreplan
-from coreplan.problem import alive, checked, from_gymnasium, from_gymnax, interpolation
-from coreplan.problem.guard import Guard
+from coreplan.features import alive, checked, interpolation
+from coreplan.problem import from_gymnasium, from_gymnax
+from coreplan.simulate import Guard
 
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
 

@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 
 import coreplan
-from coreplan.exact import normalised, optimal_values, policy_value
-from coreplan.planners.bellman import Sampled, Through, as_rows
-from coreplan.problem import Sparse
+from coreplan.features import Sparse, as_rows
+from coreplan.judge import optimal_values, policy_value
+from coreplan.judge.exact import normalised
+from coreplan.sampled import Sampled, Through
 
 RESULTS = Path(__file__).parent / "results"
 LONG = "river-linear:L=15,discount=0.99"

@@ -25,14 +25,12 @@ from pathlib import Path
 import numpy as np
 
 import coreplan
+from coreplan.base import planner_stream
 from coreplan.core import CoreSet
-from coreplan.enumerated import Enumerated
 from coreplan.planners import PrimalDual, Setup
-from coreplan.run.loop import make_loop
-from coreplan.run.progress import Interrupt
-from coreplan.run.simulator import Simulator
-from coreplan.seeds import planner_stream
-from coreplan.theory import optimal, value
+from coreplan.run import Interrupt, make_loop
+from coreplan.simulate import Simulator
+from coreplan.theory import Enumerated, optimal, value
 
 RESULTS = Path(__file__).parent / "results"
 OUTPUTS = ("random", "last", "greedy")

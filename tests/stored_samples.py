@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import coreplan
-from coreplan.planners import Stored
+from coreplan.features import dense_rows
 from coreplan.problem import Sparse, available
-from coreplan.problem.features import dense_rows
+from coreplan.sampled import Stored
 
 
 def sampled(problem, n, seed, core=None, n_initial=100):

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coreplan
-from coreplan.exact import policy_value
+from coreplan.features import terminal
+from coreplan.judge import policy_value
 from coreplan.problem import (
     FunctionFeatures,
     Sparse,
@@ -30,14 +31,13 @@ from coreplan.problem import (
     interpolation,
     one_hot,
     polynomial,
-    terminal,
     widened,
     with_terminal,
 )
 from coreplan.problem.adapters import environments, tables
 from coreplan.problem.adapters import jax as jax_adapter
 from coreplan.problem.adapters.common import Packing
-from coreplan.problem.guard import Guard
+from coreplan.simulate import Guard
 from coreplan.theory.naive import dense
 from mutants import mutant
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coreplan.planners import bellman
+from coreplan.features import UNAVAILABLE
 from coreplan.problem import Sparse
-from coreplan.problem.features import UNAVAILABLE
+from coreplan.sampled import policy_iteration as bellman
 from mutants import mutant
 
 

@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, InputError, SoftmaxPolicy, certify
 from coreplan.cli import app
-from coreplan.enumerated import Enumerated
-from coreplan.exact import optimal_values, policy_value, value_function
-from coreplan.judge import betting, fitting, lower, upper
-from coreplan.judge.fitting import Basis, Means, PolicyValues
-from coreplan.judge.upper import explore, make_rule, upper_bound
-from coreplan.problem.features import dense_rows
-from coreplan.problem.guard import Guard
+from coreplan.features import dense_rows
+from coreplan.judge import optimal_values, policy_value, value_function
+from coreplan.judge.certificate import fitting, lower, upper
+from coreplan.judge.certificate.fitting import Basis, Means, PolicyValues
+from coreplan.judge.certificate.upper import explore, make_rule, upper_bound
+from coreplan.sampled import intervals as betting
+from coreplan.simulate import Guard
+from coreplan.theory import Enumerated
 from mutants import mutant
 
 EXACT = ["random-linear", "river-linear:L=4", "hard-linear", "river-swim"]
@@ -444,7 +445,7 @@ def test_what_passes_unseen_is_covered_by_what_may_be_unseen(seed):
 def test_bounds_that_cross_are_no_certificate(monkeypatch):
     problem = coreplan.make("random-linear")
     low = upper.Upper(0.1, 0.1, 0.0, 0.0, 0.0)
-    monkeypatch.setattr(sys.modules["coreplan.judge.certify"], "upper_bound", lambda *_: low)
+    monkeypatch.setattr(sys.modules["coreplan.judge.certificate.certificate"], "upper_bound", lambda *_: low)
     c = certify(problem, None, near_optimal(problem), queries=5000)
     assert c.condition.holds and not c.holds and c.gap is None and "below lower" in c.assumes[-1]
 
@@ -465,7 +466,9 @@ def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatc
         raise AssertionError("queried")
 
     mute = dataclasses.replace(problem, model=coreplan.FunctionModel(4, problem.model.initial, step))
-    monkeypatch.setattr(sys.modules["coreplan.judge.certify"], "available_memory", lambda: 4e6)
+    monkeypatch.setattr(
+        sys.modules["coreplan.judge.certificate.certificate"], "available_memory", lambda: 4e6
+    )
     with pytest.raises(InputError, match=r"GB may be used here.*at least 1,000"):
         certify(mute, None, uniform(problem), queries=20_000)
     assert certify(problem, None, uniform(problem), queries=2000).queries

@@ -12,11 +12,10 @@ import pytest
 
 import coreplan
 from coreplan import CoreSet, check
-from coreplan.check import AMBER, GREEN, GREY, RED
-from coreplan.core.measure import hull_distances, unit_vectors
-from coreplan.enumerated import Enumerated
-from coreplan.hull import convex_coefficients
+from coreplan.core import convex_coefficients, hull_distances, unit_vectors
+from coreplan.judge.assumptions import AMBER, GREEN, GREY, RED
 from coreplan.problem import Sparse
+from coreplan.theory import Enumerated
 
 
 def as_sparse(rows):

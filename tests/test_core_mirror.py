@@ -10,15 +10,16 @@ import pytest
 
 import coreplan
 from coreplan import CoreMirror, CoreSet, Status, plan
-from coreplan.planners import Ask, Setup, core_mirror, core_mirror_kernels
+from coreplan.base import planner_stream
+from coreplan.features import dense_rows
+from coreplan.planners import Setup
+from coreplan.planners.core_mirror import kernels as core_mirror_kernels
+from coreplan.planners.core_mirror import planner as core_mirror
 from coreplan.problem import available, from_pairs
-from coreplan.problem.features import dense_rows
-from coreplan.run.loop import PythonLoop, make_loop
-from coreplan.run.progress import Interrupt
-from coreplan.run.simulator import Simulator
-from coreplan.seeds import planner_stream
+from coreplan.run import Interrupt, PythonLoop, make_loop
+from coreplan.simulate import Ask, Simulator
+from coreplan.theory import verify
 from coreplan.theory.mirror import best_beta, mirror_bound, mirror_queries
-from coreplan.theory.verify import verify
 from mutants import mutant
 
 SPECS = ["random-linear", "river-linear:L=4,states=40"]
@@ -241,8 +242,7 @@ def test_allocation_has_the_stated_mean():
 
 def test_occupancy_is_learned():
     """lam-bar against the exact core occupancy B' mu of the last policy; 3,000 sweeps leave 0.02 at most (seeded)."""
-    from coreplan.enumerated import Enumerated
-    from coreplan.theory import occupancy
+    from coreplan.theory import Enumerated, occupancy
 
     problem = coreplan.make("random-linear")
     loop = loop_for(problem, python=False, allocation="occupancy")

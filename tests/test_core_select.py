@@ -16,13 +16,24 @@ from scipy.optimize import nnls
 
 import coreplan
 from coreplan import InputError
-from coreplan.core import CoreSet, Pool, growing, nearest, pools, rollout_pool, select, uniform_pool
-from coreplan.enumerated import Enumerated
-from coreplan.hull import convex_coefficients
+from coreplan.core import (
+    CoreSet,
+    Pool,
+    convex_coefficients,
+    growing,
+    nearest,
+    pools,
+    rollout_pool,
+    select,
+    uniform_pool,
+)
 from coreplan.problem import Sparse
+from coreplan.theory import Enumerated
 from mutants import mutant
 
-selecting = importlib.import_module("coreplan.core.select")  # the module; the package's name is the function
+selecting = importlib.import_module(
+    "coreplan.core.selection"
+)  # the module; the package's name is the function
 METHODS = ("hull", "projection", "farthest")
 
 

@@ -10,13 +10,13 @@ import pytest
 import coreplan
 import coreplan.run as run_module
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status, plan
-from coreplan.core.measure import hull_distances
+from coreplan.core import Cover, hull_distances
+from coreplan.core import coverage as cover_module
+from coreplan.core.coverage import COST
+from coreplan.features import UNAVAILABLE
 from coreplan.planners import PLANNERS, Verdict
-from coreplan.planners import cover as cover_module
-from coreplan.planners.cover import COST, Cover
 from coreplan.problem import Sparse
-from coreplan.problem.features import UNAVAILABLE
-from coreplan.run.loop import PythonLoop
+from coreplan.run import PythonLoop
 
 RATES = {"primal-dual": {"K": 9, "eta": 0.01, "beta": 0.01, "alpha": 0.01}}
 WITH_CORE = sorted(name for name, p in PLANNERS.items() if p.needs_core)

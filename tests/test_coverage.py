@@ -9,8 +9,9 @@ import pytest
 from numba import njit
 
 import coreplan
-from coreplan.errors import CoverageWarning
+from coreplan.base import CoverageWarning
 from coreplan.problem import (
+    ZOO,
     coverage,
     fourier,
     interpolation,
@@ -21,7 +22,6 @@ from coreplan.problem import (
     simplicial,
     tile_coding,
 )
-from coreplan.problem.zoo import ZOO
 from coreplan.theory.naive import dense
 
 LOW, HIGH = [-1.0, 2.0], [1.0, 6.0]
@@ -125,7 +125,7 @@ def test_a_masked_map_has_the_box_of_what_it_masks():
 @pytest.mark.parametrize("compiled", [True, False])
 def test_looking_changes_no_number(compiled, monkeypatch):
     _, one = warned(drifting(0.5, compiled))
-    monkeypatch.setattr("coreplan.problem.boxes._PROBE", 0)
+    monkeypatch.setattr("coreplan.features.box._PROBE", 0)
     messages, two = warned(drifting(0.5, compiled))
     assert not messages and one.initial_draws == two.initial_draws
     np.testing.assert_array_equal(one.policy.theta, two.policy.theta)

@@ -26,9 +26,10 @@ from coreplan import (
     evaluate,
     plan,
 )
-from coreplan.planners import coordinates, plug_in, sampled_lp
+from coreplan.core import coordinates
+from coreplan.planners import plug_in, sampled_lp
 from coreplan.problem import from_gymnasium, one_hot
-from coreplan.run.loop import PythonLoop
+from coreplan.run import PythonLoop
 from test_masks import ALLOWED, S, masked_problem
 
 FOUR = [PlugIn(), CoreMirror(), OptimisticPrimalDual(), SampledLP()]

@@ -9,11 +9,12 @@ import pytest
 
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status, plan
-from coreplan.files import read_npz, write_npz
-from coreplan.planners import frontier, lspi
-from coreplan.planners.lspi import Samples, kept_gain, with_constant
+from coreplan.base.files import read_npz, write_npz
+from coreplan.features import UNAVAILABLE, with_constant
+from coreplan.planners.grow import kernels as frontier
 from coreplan.problem import Sparse
-from coreplan.problem.features import UNAVAILABLE
+from coreplan.sampled import Samples, kept_gain
+from coreplan.sampled import lstd as lspi
 from mutants import mutant
 
 D, A, N, GAMMA, RIDGE = 6, 3, 400, 0.9, 1e-2

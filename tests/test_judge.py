@@ -9,7 +9,7 @@ import pytest
 
 import coreplan
 from coreplan import SoftmaxPolicy, evaluate
-from coreplan.exact import value_function
+from coreplan.judge import value_function
 from coreplan.problem import Tabular
 
 

@@ -10,12 +10,10 @@ from scipy import sparse
 from scipy.optimize import OptimizeResult
 
 import coreplan
-from coreplan import verified
 from coreplan.core import CoreSet
-from coreplan.enumerated import Enumerated
-from coreplan.lp import FORMS, PAIRS, SolverError, UnboundedError, solve
 from coreplan.problem import Tabular, all_pairs, one_hot, table_features, tabular_model
-from coreplan.theory import occupancy, optimal
+from coreplan.sampled import FORMS, SolverError, UnboundedError, verified
+from coreplan.theory import PAIRS, Enumerated, occupancy, optimal, solve
 
 
 def random_sparse(X, A, successors, seed=0, discount=0.95):

@@ -11,10 +11,11 @@ import pytest
 from scipy import sparse
 
 import coreplan
-from coreplan import softmax as softmax_module
-from coreplan.enumerated import Enumerated
-from coreplan.exact import optimal_values, value_function
-from coreplan.planners import primal_dual, primal_dual_kernels
+from coreplan.features import Sparse, first_fault
+from coreplan.features import kernels as softmax_module
+from coreplan.judge import optimal_values, value_function
+from coreplan.planners.primal_dual import kernels as primal_dual_kernels
+from coreplan.planners.primal_dual import planner as primal_dual
 from coreplan.problem import (
     UNAVAILABLE,
     MaskedFeatures,
@@ -24,9 +25,9 @@ from coreplan.problem import (
     fingerprint,
     from_pairs,
     one_hot,
+    tabular_model,
 )
-from coreplan.problem.features import Sparse, first_fault
-from coreplan.problem.tabular import tabular_model
+from coreplan.theory import Enumerated
 from coreplan.theory.naive import algorithm_1
 from mutants import mutant
 

@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 import coreplan
-from coreplan.exact import normalised, optimal_values
+from coreplan.judge import optimal_values
+from coreplan.judge.exact import normalised
 from coreplan.problem import from_matrices, from_pairs
 
 with warnings.catch_warnings():
@@ -200,7 +201,7 @@ def test_what_is_refused(make, words):
 
 def test_an_unavailable_pair_is_never_simulated():
     problem = from_pairs([1.0, 2.0, 3.0], np.eye(2)[[0, 1, 1]], 0.9, [0, 0, 1], [0, 1, 0])
-    from coreplan.problem.guard import Guard
+    from coreplan.simulate import Guard
 
     with pytest.raises(coreplan.SimulatorError, match="reward nan for state 1 and action 1"):
         Guard(problem).step(np.random.default_rng(0), np.array([1]), np.array([1]))

@@ -10,7 +10,7 @@ from numba import njit
 
 import coreplan
 from coreplan.problem import NoiseModel, ScalarModel, from_matrices, one_hot
-from coreplan.problem.guard import Guard
+from coreplan.simulate import Guard
 from mutants import mutant
 
 

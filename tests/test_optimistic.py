@@ -9,8 +9,9 @@ import pytest
 
 import coreplan
 from coreplan import OptimisticPrimalDual, Status
-from coreplan.planners import Setup, optimistic_kernels
-from coreplan.planners.coordinates import Coordinates
+from coreplan.core import Coordinates
+from coreplan.planners import Setup
+from coreplan.planners.optimistic import kernels as optimistic_kernels
 from coreplan.problem import Sparse
 from mutants import mutant
 from stored_samples import dense, fixed_point, sampled, sub, without

@@ -19,12 +19,11 @@ from coreplan import (
     Status,
     plan,
 )
-from coreplan.exact import policy_value
-from coreplan.planners import bellman, plug_in
-from coreplan.planners.base import Setup
-from coreplan.planners.halving import Accuracy
-from coreplan.planners.noise import sobol
-from coreplan.problem.guard import REPEATED
+from coreplan.judge import policy_value
+from coreplan.planners import Setup, plug_in
+from coreplan.sampled import Accuracy, sobol
+from coreplan.sampled import policy_iteration as bellman
+from coreplan.simulate import REPEATED
 
 # Noise.
 

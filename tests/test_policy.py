@@ -14,7 +14,7 @@ from scipy import stats
 
 import coreplan
 from coreplan import SoftmaxPolicy, load_policy
-from coreplan.files import write_npz
+from coreplan.base.files import write_npz
 from coreplan.theory import naive
 
 

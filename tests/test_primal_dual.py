@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import coreplan
-from coreplan.planners import PrimalDual, Setup, primal_dual, primal_dual_kernels
-from coreplan.run.loop import CompiledLoop, PythonLoop, make_loop
-from coreplan.run.progress import Interrupt
-from coreplan.run.simulator import Simulator
-from coreplan.seeds import planner_stream
+from coreplan.base import planner_stream
+from coreplan.planners import PrimalDual, Setup
+from coreplan.planners.primal_dual import kernels as primal_dual_kernels
+from coreplan.planners.primal_dual import planner as primal_dual
+from coreplan.run import CompiledLoop, Interrupt, PythonLoop, make_loop
+from coreplan.simulate import Simulator
 from coreplan.theory.naive import algorithm_1, dense
 from mutants import mutant
 

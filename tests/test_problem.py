@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import coreplan
-from coreplan.exact import normalised, optimal_values
-from coreplan.problem import ZOO, checked, interpolation, interpolation_core
-from coreplan.problem.zoo import parse_value
+from coreplan.judge import optimal_values
+from coreplan.judge.exact import normalised
+from coreplan.problem import ZOO, checked, interpolation, interpolation_core, parse_value
 from coreplan.problem.zoo.random_linear import _dirichlet
 from coreplan.theory.naive import dense
 

@@ -18,8 +18,8 @@ import pytest
 
 import coreplan
 from coreplan import FunctionModel, PrimalDual, Status, plan
-from coreplan.run.simulator import Simulator
-from coreplan.run.trace import next_point
+from coreplan.run import next_point
+from coreplan.simulate import Simulator
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}
 
@@ -557,7 +557,7 @@ def test_numpy_numbers_are_numbers(tmp_path):
 
 def test_a_crafted_checkpoint_is_refused(tmp_path):
     """A right checksum on wrong sizes or counters: nothing reaches a kernel."""
-    from coreplan.files import read_npz, write_npz
+    from coreplan.base.files import read_npz, write_npz
 
     problem = coreplan.make("river-swim")
     plan(problem, planner=planner(), budget=4000, out=tmp_path)

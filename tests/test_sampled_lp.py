@@ -8,13 +8,12 @@ from scipy import sparse
 from scipy.optimize import OptimizeResult, linprog
 
 import coreplan
-from coreplan import OptimisticPrimalDual, PlugIn, SampledLP, Status, verified
-from coreplan.lp import SolverError
-from coreplan.planners import Setup, Stored, sampled_lp
-from coreplan.planners.base import stored_setup
-from coreplan.planners.coordinates import Coordinates
-from coreplan.problem import one_hot
-from coreplan.problem.tabular import tabular_model
+from coreplan import OptimisticPrimalDual, PlugIn, SampledLP, Status
+from coreplan.core import Coordinates
+from coreplan.planners import Setup, sampled_lp
+from coreplan.planners.protocol import stored_setup
+from coreplan.problem import one_hot, tabular_model
+from coreplan.sampled import SolverError, Stored, verified
 from mutants import mutant
 from stored_samples import fixed_point, sampled, sub, without
 from test_masks import ALLOWED, TABLE, A, S, mask

@@ -10,22 +10,14 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import (
-    CoreSet,
-    FunctionFeatures,
-    FunctionModel,
-    InputError,
-    PlugIn,
-    Problem,
-    Status,
-    plan,
-)
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status, plan
 from coreplan.cli import main
-from coreplan.planners import bellman, plug_in
-from coreplan.planners.base import Setup
-from coreplan.planners.halving import Accuracy, before, half_weights, losses
+from coreplan.planners import Setup, plug_in
 from coreplan.problem import Sparse
-from coreplan.problem.guard import REPEATED
+from coreplan.sampled import Accuracy, before, losses
+from coreplan.sampled import policy_iteration as bellman
+from coreplan.sampled.loss import half_weights
+from coreplan.simulate import REPEATED
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,11 @@ from scipy.optimize import minimize
 
 import coreplan
 from coreplan.cli import main
-from coreplan.core import CoreSet
-from coreplan.enumerated import Enumerated
-from coreplan.hull import convex_coefficients
-from coreplan.planners.rates import best_rates, constants
+from coreplan.core import CoreSet, convex_coefficients
+from coreplan.planners import best_rates, constants
 from coreplan.problem import Tabular, one_hot, tabular_model
 from coreplan.theory import (
+    Enumerated,
     best_fit,
     bound,
     core_errors,
@@ -38,8 +37,8 @@ from coreplan.theory import (
     tuned,
     value,
 )
+from coreplan.theory.claims import linear_instance, misspecified_instance
 from coreplan.theory.operators import conditional_entropy
-from coreplan.theory.verify import linear_instance, misspecified_instance
 
 
 def random_policy(e, seed=0):

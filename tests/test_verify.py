@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
-from coreplan import run
 from coreplan.cli import main
-from coreplan.planners import primal_dual, primal_dual_kernels
+from coreplan.planners.primal_dual import kernels as primal_dual_kernels
+from coreplan.planners.primal_dual import planner as primal_dual
+from coreplan.planning import plans as run
+from coreplan.theory import verify
 from coreplan.theory import verify as verify_module
-from coreplan.theory.verify import CLAIMS, verify
+from coreplan.theory.claims import CLAIMS
 from mutants import mutant
 
 LONG = {"theorem"}  # 80 million queries; `coreplan verify` runs it, and so does make test-all

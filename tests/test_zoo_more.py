@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import coreplan
-from coreplan.enumerated import Enumerated
-from coreplan.exact import normalised, optimal_values, value_function
-from coreplan.theory import core_errors, linear_fit
+from coreplan.judge import optimal_values, value_function
+from coreplan.judge.exact import normalised
+from coreplan.theory import Enumerated, core_errors, linear_fit
 
 
 def known(problem):

@@ -14,19 +14,13 @@ from numba import njit
 from scipy import stats
 
 import coreplan
-from coreplan.exact import normalised, optimal_values, value_function
+from coreplan.judge import optimal_values, value_function
+from coreplan.judge.exact import normalised
 from coreplan.problem import Sparse, checked, fingerprint
-from coreplan.problem.guard import Guard
-from coreplan.problem.zoo import (
-    cart_pole,
-    frozen_lake,
-    pendulum,
-    perishable_inventory,
-    queue,
-    queue_network,
-    taxi,
-    tetris,
-)
+from coreplan.problem.zoo import cart_pole, pendulum, queue, queue_network, tetris
+from coreplan.problem.zoo.perishable import perishable_inventory
+from coreplan.problem.zoo.toy_text import frozen_lake, taxi
+from coreplan.simulate import Guard
 from mutants import mutant
 
 

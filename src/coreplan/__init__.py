@@ -1,30 +1,25 @@
 """coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out."""
 
 from ._version import __version__
-from .check import Report, check
+from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
 from .core import CoreSet
-from .errors import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
-from .judge import Certificate, Evaluation, certify, evaluate
-from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP
+from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
+from .judge import Certificate, Evaluation, Report, certify, check, evaluate
+from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
+from .planning import Plan, plan
 from .policy import SoftmaxPolicy, load_policy
 from .problem import (
-    CompiledFeatures,
     CompiledModel,
-    Features,
-    FunctionFeatures,
     FunctionModel,
     Model,
     NoiseModel,
     Problem,
     ScalarModel,
-    Sparse,
     from_gymnasium,
     from_gymnax,
     from_jax,
     make,
 )
-from .run import Plan, plan
-from .status import Status
 
 __all__ = [
     "Certificate",

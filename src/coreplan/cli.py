@@ -16,25 +16,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import __version__
-from .bench.throughput import throughput
-from .check import check as check_assumptions
+from .base import CoreplanError, FileError, InputError, check_seed, require_count
+from .bench import throughput
 from .core import CORE_FILE, CoreSet
-from .errors import CoreplanError, FileError, InputError, require_count
-from .judge import Certificate, Evaluation, evaluate
+from .judge import Certificate, Evaluation, evaluate, least_queries
 from .judge import certify as run_certify
-from .judge.certify import least_queries
-from .planners import PLANNERS, PlugIn, default_planner, documented_settings, make_planner, options
+from .judge import check as check_assumptions
+from .planners import PLANNERS, PlugIn, Status, make_planner, options
+from .planning import Plan, default_planner, documented_settings
+from .planning import plan as run_plan
 from .policy import POLICY_FILE, load_policy
-from .problem import ZOO, Problem
-from .problem.locate import locate
-from .problem.zoo import parse_value
-from .run import Plan
-from .run import plan as run_plan
-from .run.folder import RunFolder, core_of
-from .seeds import check_seed
-from .status import Status
-from .theory.advice import advise
-from .theory.verify import verify as verify_claims
+from .problem import ZOO, Problem, locate, parse_value
+from .run import RunFolder, core_of
+from .theory import advise
+from .theory import verify as verify_claims
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks: ratios within one run.")

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from . import files, softmax
-from .errors import FileError, InputError
-from .problem import Features, Problem, checked, fingerprint, make
-from .problem.model import FloatArray, IntArray, States
-from .problem.zoo import ZOO
-from .seeds import as_generator
+from .base import FileError, FloatArray, InputError, IntArray, States, as_generator, files
+from .features import Features, checked, fingerprint
+from .features import kernels as softmax
+from .problem import ZOO, Problem, make
 
 VERSION = 1
 POLICY_FILE = "policy.npz"

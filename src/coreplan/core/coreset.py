@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import files
-from ..errors import FileError, InputError
-from ..problem import Features, Phi, Problem, Sparse, available, checked
-from ..problem.masks import unavailable_core
-from ..problem.model import IntArray, States
+from ..base import FileError, InputError, IntArray, States, files
+from ..features import Features, Phi, available, checked, rows_of, stack, unavailable_core
+from ..problem import Problem
 
 VERSION = 1
 KIND = "coreplan core set"
@@ -107,20 +105,17 @@ def pair_features(features: Features, states: States, actions: IntArray, what: s
         )
     batch = max(1, _NUMBERS // (features.n_actions * (features.nonzeros or features.dimension)))
     parts = [
-        _rows(checked(features, states[a : a + batch]), states[a : a + batch], actions[a : a + batch], a)
+        _checked_rows(
+            checked(features, states[a : a + batch]), states[a : a + batch], actions[a : a + batch], a
+        )
         for a in range(0, len(actions), batch)
     ]
-    if features.nonzeros is None:
-        return np.concatenate(parts)  # type: ignore[arg-type]
-    return Sparse(*(np.concatenate([part[i] for part in parts]) for i in range(2)))
+    return stack(parts)
 
 
-def _rows(phi: Phi, states: States, actions: IntArray, start: int) -> Phi:
+def _checked_rows(phi: Phi, states: States, actions: IntArray, start: int) -> Phi:
     """Of features for all actions `[n, A, ...]` those of one action each, which must be available."""
-    rows = np.arange(len(actions))
-    bad = np.flatnonzero(~available(phi)[rows, actions])
+    bad = np.flatnonzero(~available(phi)[np.arange(len(actions)), actions])
     if len(bad):
         raise unavailable_core(states[bad[0]], int(actions[bad[0]]), start + int(bad[0]))
-    if isinstance(phi, Sparse):
-        return Sparse(phi.index[rows, actions], phi.weight[rows, actions])
-    return phi[rows, actions]
+    return rows_of(phi, actions)

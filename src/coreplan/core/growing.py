@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy import sparse
 
-from ..problem import Phi, Sparse
-from ..problem.model import FloatArray, IntArray
-from .nearest import load, nearest, products
-from .pools import take
+from ..base import FloatArray, IntArray
+from ..features import Phi, as_sparse, column_means, entries, is_sparse, load, products, take
+from .nearest import nearest
 
 _BLOCK = 32  # points a thread takes at once
 _CHUNK = 4096  # points whose coefficients are held padded at once
@@ -24,15 +23,14 @@ class Points:
     """The rows of a pool for computing: dense `[N, d]` moved to mean zero, which saves digits, or Sparse as they are."""
 
     def __init__(self, features: Phi) -> None:
-        if isinstance(features, Sparse):
+        if is_sparse(features):
             self.rows: Phi = features
-            self.d = int(features.index.max()) + 1
-            self.norms = (features.weight**2).sum(axis=1)  # [N], squared
-            total = np.bincount(features.index.ravel(), weights=features.weight.ravel(), minlength=self.d)
-            self.mean = total / len(features.index)  # [d]
+            self.d = int(as_sparse(features).index.max()) + 1
+            self.norms = (entries(features) ** 2).sum(axis=1)  # [N], squared
+            self.mean = column_means(features, self.d)  # [d]
         else:
-            self.rows = centred = features - features.mean(axis=0)
-            self.d = features.shape[1]
+            self.rows = centred = entries(features) - entries(features).mean(axis=0)
+            self.d = centred.shape[1]
             self.norms = np.einsum("ij,ij->i", centred, centred)
             self.mean = np.zeros(self.d)
         self.unit = float(self.norms.mean()) or 1.0

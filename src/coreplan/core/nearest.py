@@ -13,109 +13,14 @@ Rows of a pool are dense `[N, d]` or Sparse `[N, k]`; `load`, `inner` and `subtr
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
-from ..problem import Sparse
+from ..features import SUMS, fast_add, fast_dot, inner, load, subtract
 
-# Sums may be reordered and fused here, so that they use vector instructions; nothing is compared with an interpreted run.
-# The bits depend on the machine, as those of BLAS do, but never on the number of threads.
-_SUMS = {"reassoc", "contract"}
 _ACCURACY = 1e-14  # of the duality gap, relative to the mean squared norm: distances to 1.4e-7 of their root
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
 _PROGRESS = 1.0 - 1e-12  # a step that shortens |x|^2 by less is rounding
 _ENTER, _TOGETHER = 0.7, 8  # vertices that violate by this share of the worst enter, so many at once
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def _dot(a, b):
-    total = 0.0
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def _add(c, a, out):
-    for i in range(a.shape[0]):
-        out[i] += c * a[i]
-
-
-def load(rows, z, r):
-    """r = row z, dense `[d]`."""
-    r[:] = 0.0
-    subtract(rows, z, -1.0, r)
-
-
-def inner(rows, z, r):
-    """row z . r"""
-    return rows.weight[z] @ r[rows.index[z]] if isinstance(rows, Sparse) else rows[z] @ r
-
-
-def subtract(rows, z, c, r):
-    """r -= c row z"""
-    if isinstance(rows, Sparse):
-        np.subtract.at(r, rows.index[z], c * rows.weight[z])
-    else:
-        r -= c * rows[z]
-
-
-@njit(cache=True, nogil=True)
-def _load(rows, z, r):
-    r[:] = 0.0
-    subtract(rows, z, -1.0, r)
-
-
-@njit(cache=True, nogil=True)
-def _inner_dense(rows, z, r):
-    return _dot(rows[z], r)
-
-
-@njit(cache=True, nogil=True)
-def _inner_sparse(rows, z, r):
-    index, weight = rows
-    total = 0.0
-    for l in range(index.shape[1]):
-        total += weight[z, l] * r[index[z, l]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _subtract_dense(rows, z, c, r):
-    _add(-c, rows[z], r)
-
-
-@njit(cache=True, nogil=True)
-def _subtract_sparse(rows, z, c, r):
-    index, weight = rows
-    for l in range(index.shape[1]):
-        r[index[z, l]] -= c * weight[z, l]
-
-
-@overload(load)
-def _overload_load(rows, z, r):
-    return lambda rows, z, r: _load(rows, z, r)
-
-
-@overload(inner)
-def _overload_inner(rows, z, r):
-    if isinstance(rows, types.Array):
-        return lambda rows, z, r: _inner_dense(rows, z, r)
-    return lambda rows, z, r: _inner_sparse(rows, z, r)
-
-
-@overload(subtract)
-def _overload_subtract(rows, z, c, r):
-    if isinstance(rows, types.Array):
-        return lambda rows, z, c, r: _subtract_dense(rows, z, c, r)
-    return lambda rows, z, c, r: _subtract_sparse(rows, z, c, r)
-
-
-@njit(cache=True, nogil=True)
-def products(rows, r, out):
-    """out[z] = row z . r"""
-    for z in range(out.shape[0]):
-        out[z] = inner(rows, z, r)
 
 
 @njit(cache=True, nogil=True)
@@ -123,17 +28,17 @@ def _append(U, y, k, column, diagonal):
     """Let K grow by a row: U'U = K and U'y = 1, both [k] before. False where it depends on the others."""
     for i in range(k):  # U' column = the new row of K, in place
         column[i] /= U[i, i]
-        _add(-column[i], U[i, i + 1 : k], column[i + 1 : k])
-    rest = diagonal - _dot(column[:k], column[:k])
+        fast_add(-column[i], U[i, i + 1 : k], column[i + 1 : k])
+    rest = diagonal - fast_dot(column[:k], column[:k])
     if rest <= _DEPENDENT * diagonal:
         return False
     U[:k, k] = column[:k]
     U[k, k] = np.sqrt(rest)
-    y[k] = (1.0 - _dot(column[:k], y[:k])) / U[k, k]
+    y[k] = (1.0 - fast_dot(column[:k], y[:k])) / U[k, k]
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=_SUMS)
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def _rotate(c, s, carried, lower, out):
     for j in range(lower.shape[0]):
         upper = carried[j]
@@ -171,7 +76,7 @@ def _descend(U, y, S, u, v, k, spare):
     """From u >= 0 to the minimiser over the active set, dropping vertices whose weight would turn negative; new k."""
     while True:
         for i in range(k - 1, -1, -1):
-            v[i] = (y[i] - _dot(U[i, i + 1 : k], v[i + 1 : k])) / U[i, i]
+            v[i] = (y[i] - fast_dot(U[i, i + 1 : k], v[i + 1 : k])) / U[i, i]
         step, drop = 1.0, -1
         for i in range(k):
             if v[i] <= 0.0:
@@ -195,7 +100,7 @@ def _price(G, g, zz, S, b, k, h):
     h[:] = 0.0
     middle = 0.0
     for i in range(k):
-        _add(b[i], G[S[i], : h.shape[0]], h)
+        fast_add(b[i], G[S[i], : h.shape[0]], h)
         middle += b[i] * g[S[i]]
     square = 0.0
     for i in range(k):
@@ -282,9 +187,9 @@ def nearest(rows, d, vertices, G, unit, zs, S, b, count, distance):
         load(rows, zs[n], r)
         for j in range(m):
             g[j] = inner(rows, vertices[j], r)
-        count[n] = _solve(G, g, _dot(r, r), unit, S[n], b[n], count[n], work)
+        count[n] = _solve(G, g, fast_dot(r, r), unit, S[n], b[n], count[n], work)
         for i in range(count[n]):
             subtract(rows, vertices[S[n, i]], b[n, i], r)
         distance[n] = np.sqrt(
-            _dot(r, r)
+            fast_dot(r, r)
         )  # of the very point that b gives, free of the Gram matrix's rounding

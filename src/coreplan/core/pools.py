@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from ..errors import InputError, require_choice, require_count
-from ..problem import Phi, Problem, Sparse, available, checked
-from ..problem.guard import Guard
-from ..problem.model import FloatArray, IntArray, States
-from ..seeds import as_generator
+from ..base import FloatArray, InputError, IntArray, States, as_generator, require_choice, require_count
+from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
+from ..problem import Problem
+from ..simulate import Guard
 from .coreset import pair_features
 
 _LIVES = 10  # a walker restarts about so often, so that its first life weighs little
@@ -49,7 +48,7 @@ class Pool:
         states, actions, visits = _pairs(self.states, self.actions, self.visits)
         features = _features(self.features, len(actions))
         states, actions, visits, first = _merge(states, actions, visits)
-        if len(first) < (len(features.weight) if isinstance(features, Sparse) else len(features)):
+        if len(first) < length(features):
             features = take(features, first)
         for name, value in (
             ("states", states), ("actions", actions), ("features", features), ("visits", visits),
@@ -234,8 +233,8 @@ def _merge(
 def _features(features: Any, N: int) -> Phi:
     """Dense `[N, d]` or Sparse `[N, k]` features, finite."""
     if sparse.issparse(features):
-        features = _padded(features.tocsr())
-    if isinstance(features, Sparse):
+        features = from_csr(features.tocsr())
+    if is_sparse(features):
         index, weight = np.asarray(features.index), np.asarray(features.weight, dtype=float)
         good = index.shape == weight.shape == (N, *index.shape[1:]) and index.ndim == 2 and index.shape[1] > 0
         if not good or not np.issubdtype(index.dtype, np.integer) or index.min() < 0:
@@ -261,20 +260,3 @@ def _features(features: Any, N: int) -> Phi:
         z = int(np.flatnonzero(~np.isfinite(weight).all(axis=1))[0])
         raise InputError(f"The features of pair {z} of the pool are not finite: {weight[z][:8].tolist()}.")
     return features
-
-
-def _padded(matrix: sparse.csr_matrix) -> Sparse:
-    """A CSR matrix as rows of equal length."""
-    matrix.sum_duplicates()
-    count = np.diff(matrix.indptr)
-    used = np.arange(max(int(count.max(initial=0)), 1)) < count[:, None]  # [N, k]
-    index, weight = np.zeros(used.shape, dtype=np.int64), np.zeros(used.shape)
-    index[used], weight[used] = matrix.indices, matrix.data
-    return Sparse(index, weight)
-
-
-def take(features: Phi, which: IntArray | slice) -> Phi:
-    """Some of the rows."""
-    if isinstance(features, Sparse):
-        return Sparse(features.index[which], features.weight[which])
-    return features[which]

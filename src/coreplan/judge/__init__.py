@@ -1,6 +1,20 @@
 """How good a policy is: its value, exact or by rollouts, and a certificate of its gap to the optimum."""
 
-from .certify import Certificate, certify
+from .assumptions import Report, check
+from .certificate.certificate import Certificate, certify, least_queries
+from .exact import is_cheap, optimal_values, policy_value, value_function
 from .value import Evaluation, evaluate
 
-__all__ = ["Certificate", "Evaluation", "certify", "evaluate"]
+__all__ = [
+    "Certificate",
+    "Evaluation",
+    "Report",
+    "certify",
+    "check",
+    "evaluate",
+    "is_cheap",
+    "least_queries",
+    "optimal_values",
+    "policy_value",
+    "value_function",
+]

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from ..errors import InputError, require_count
-from ..exact import normalised, optimal_values, policy_value
+from ..base import InputError, as_generator, require_count
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
-from ..problem.guard import Guard
-from ..seeds import as_generator
+from ..simulate import Guard
+from .exact import normalised, optimal_values, policy_value
 
 _TAIL = 1e-4  # rollouts stop where what is left of the discounted weight is at most this
 _HORIZON = 50_000  # ... or after so many steps: with a discount closer to 1 the interval says what is missing

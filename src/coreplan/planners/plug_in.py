@@ -9,20 +9,27 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.measure import unit_vectors
-from ..core.pools import take
-from ..errors import InputError, require_count, require_positive
-from ..memory import SHARE, available_memory
-from ..problem import Sparse
-from ..problem.guard import REPEATED
-from ..problem.model import FloatArray, IntArray
-from ..status import Status
-from . import kept
-from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict
-from .bellman import LARGE, Sampled, Solution, Through, as_rows
-from .halving import NOTHING, Accuracy, before, losses
-from .noise import MOST_COORDINATES, sobol
-from .ridge import choose_ridge
+from ..base import SHARE, FloatArray, InputError, IntArray, available_memory, require_count, require_positive
+from ..core import unit_vectors
+from ..features import as_sparse, entries, is_sparse, take
+from ..sampled import (
+    LARGE,
+    MOST_COORDINATES,
+    NOTHING,
+    Accuracy,
+    Sampled,
+    Solution,
+    Stored,
+    Through,
+    before,
+    choose_ridge,
+    losses,
+    sobol,
+)
+from ..sampled import stored as kept
+from ..simulate import REPEATED, Answers, Ask
+from .doubts import Status, Verdict, few
+from .protocol import Planner, ReadOut, Setup
 
 FIRST = {"sobol": 8, "independent": 16}  # samples a core pair at the first solve; halves of fewer say little
 BLIND = (
@@ -129,9 +136,10 @@ class PlugIn(Planner):
         setup = self._setup
         phi = setup.core_features
         assert phi is not None
-        sparse = isinstance(phi, Sparse)
-        k = phi.weight.shape[1] if sparse else setup.dimension  # type: ignore[union-attr]
-        row = 2 * setup.n_actions * k * (12 if sparse else 8) + 64  # twice: arrays are copied when they grow
+        k = entries(phi).shape[1]
+        row = (
+            2 * setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
+        )  # twice: arrays are copied when they grow
         units = unit_vectors(phi) is not None
         systems = 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
         room = SHARE * available_memory()
@@ -182,9 +190,7 @@ class PlugIn(Planner):
         """A solve with two samples of at most four core pairs: a whole one may take long, and memory for all samples."""
         phi = self._setup.core_features
         assert phi is not None
-        pairs = np.argsort(-np.abs(phi.weight if isinstance(phi, Sparse) else phi).max(axis=1))[
-            :4
-        ]  # not all zero
+        pairs = np.argsort(-np.abs(entries(phi)).max(axis=1))[:4]  # not all zero
         setup = replace(self._setup, core_features=take(phi, pairs), m=len(pairs), budget=100)
         small = replace(self, setup=setup, samples=2, most=None)
         small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
@@ -245,7 +251,7 @@ class PlugIn(Planner):
     def _sampled(self, state: State, N: int) -> Sampled:
         n, m = N * self._setup.m, self._setup.m
         rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        next_phi, initial = as_rows(kept.following(state, n)), as_rows(kept.initial(state))
+        next_phi, initial = as_sparse(kept.following(state, n)), as_sparse(kept.initial(state))
         return Sampled(next_phi, rewards, initial, self._setup.discount)
 
     # What came of it.
@@ -277,7 +283,11 @@ class PlugIn(Planner):
         if self.epsilon is not None:
             reason = f"Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only."
             return Verdict(Status.FINISHED, reason)
-        return kept.few(state, self._setup) if self.samples is None else None
+        return (
+            few(int(state.counts[1]), self._setup.m, kept.all_same(state, self._setup.m))
+            if self.samples is None
+            else None
+        )
 
     def _not_reached(self, N: int, error: float, scale: float) -> str:
         """Why N samples a core pair are not enough, and what would be."""

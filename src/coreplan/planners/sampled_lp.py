@@ -11,17 +11,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..errors import InputError, require_count
-from ..problem import Phi, Sparse, available
-from ..problem.features import row_count
-from ..problem.model import FloatArray, IntArray
-from ..status import Status
-from ..verified import Pair, SolverError, solve_pair
-from . import kept
-from .base import Answers, Ask, Planner, ReadOut, Setup, Stored, Verdict, stored_setup
-from .coordinates import Coordinates
-from .cover import stored_verdict
-from .rates import default_D
+from ..base import FloatArray, InputError, IntArray, require_count
+from ..core import Coordinates
+from ..features import Phi, as_matrix, available, flat, length
+from ..sampled import Pair, SolverError, Stored, solve_pair
+from ..sampled import stored as kept
+from ..simulate import Answers, Ask
+from .doubts import Status, Verdict, few, with_stored
+from .primal_dual.rates import default_D
+from .protocol import Planner, ReadOut, Setup, stored_setup
 
 LARGEST = 100_000  # constraints: sampled states times actions
 BATCH = 4096  # pairs in an ask at most: what a fault of the simulator can cost
@@ -141,10 +139,10 @@ class SampledLP(Planner):
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
         """The LP on samples that another planner stored: the policy, and the doubts, if any."""
         planner = replace(self, setup=stored_setup(stored))
-        n = row_count(stored.next_features) // stored.m
-        require_solvable(n, planner._setup, row_count(stored.initial_features))
+        n = length(stored.next_features) // stored.m
+        require_solvable(n, planner._setup, length(stored.initial_features))
         found = solve_sampled(stored, planner._coordinates)
-        verdict = stored_verdict(stored, planner._setup, planner._verdict(found))
+        verdict = with_stored(planner._verdict(found), stored)
         return ReadOut(found.theta, math.inf), verdict
 
     # What came of it.
@@ -168,7 +166,11 @@ class SampledLP(Planner):
                 "another planner.",
             )
         doubt = self._verdict(Found(state.theta, *(float(x) for x in state.found)))
-        return doubt or (kept.few(state, self._setup) if self.samples is None else None)
+        return doubt or (
+            few(int(state.counts[1]), self._setup.m, kept.all_same(state, self._setup.m))
+            if self.samples is None
+            else None
+        )
 
     def _verdict(self, found: Found) -> Verdict | None:
         if max(found.slack, found.bound) <= _ACTIVE:
@@ -269,14 +271,9 @@ def _pair(
 def _matrix(phi: Phi, d: int) -> tuple[Any, Any]:
     """All features of a batch, `[n A, d]` csr with forbidden rows empty; and which actions are allowed, `[n, A]`."""
     allowed = available(phi)
-    n, A = allowed.shape
-    if isinstance(phi, Sparse):
-        weight, k = np.where(allowed[..., None], phi.weight, 0.0), phi.index.shape[2]
-        entries = (weight.ravel(), phi.index.ravel(), np.arange(0, n * A * k + 1, k))
-        matrix = sparse.csr_matrix(entries, shape=(n * A, d))
-        matrix.sum_duplicates()
-    else:
-        matrix = sparse.csr_matrix(np.where(allowed[..., None], phi, 0.0).reshape(n * A, d))
+    matrix = sparse.csr_matrix(as_matrix(flat(phi), d))
+    matrix.data[np.repeat(~allowed.ravel(), np.diff(matrix.indptr))] = 0.0
+    matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix, allowed
 

@@ -1,30 +1,45 @@
 """Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
 
+from ..features import (
+    UNAVAILABLE,
+    CompiledFeatures,
+    Coverage,
+    Features,
+    FunctionFeatures,
+    MaskedFeatures,
+    Phi,
+    Sparse,
+    aggregation,
+    alive,
+    all_pairs,
+    available,
+    checked,
+    coverage,
+    fingerprint,
+    first_fault,
+    fourier,
+    interpolation,
+    interpolation_core,
+    one_hot,
+    polynomial,
+    radial,
+    rectilinear,
+    simplicial,
+    table_features,
+    terminal_pairs,
+    tile_coding,
+    widened,
+    with_terminal,
+)
 from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
-from .bases import aggregation, fourier, polynomial, radial, rectilinear, simplicial, tile_coding
-from .boxes import Coverage, coverage
-from .features import (
-    UNAVAILABLE,
-    CompiledFeatures,
-    Features,
-    FunctionFeatures,
-    Phi,
-    Sparse,
-    available,
-    checked,
-    fingerprint,
-    first_fault,
-)
-from .maps import all_pairs, interpolation, interpolation_core, one_hot, table_features
-from .masks import MaskedFeatures
+from .by_name import locate
 from .matrices import from_matrices, from_pairs
 from .model import CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
-from .tabular import Tabular, tabular_model
-from .terminal import alive, terminal_pairs, widened, with_terminal
-from .zoo import ZOO, make
+from .tables import Tabular, check_policy, tabular_model
+from .zoo import ZOO, make, parse_value
 
 __all__ = [
     "UNAVAILABLE",
@@ -47,6 +62,7 @@ __all__ = [
     "alive",
     "all_pairs",
     "available",
+    "check_policy",
     "checked",
     "coverage",
     "fingerprint",
@@ -59,8 +75,10 @@ __all__ = [
     "from_pairs",
     "interpolation",
     "interpolation_core",
+    "locate",
     "make",
     "one_hot",
+    "parse_value",
     "polynomial",
     "radial",
     "rectilinear",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from scipy import sparse
 
-from .features import Phi, Sparse
-from .model import CompiledModel, FloatArray, IntArray, NoiseModel, States
-from .tabular import Tabular, cumulate, draw_initial, first_above
+from ..base import FloatArray, IntArray, States
+from ..features import Phi, Sparse, as_matrix, flat
+from .model import CompiledModel, NoiseModel
+from .tables import Tabular, cumulate, draw_initial, first_above
 
 
 @njit(cache=True, nogil=True)
@@ -73,17 +73,10 @@ def linear_model(
 
 def linear_tabular(phi: Phi, W: FloatArray, r: FloatArray, nu0: FloatArray) -> Tabular:
     """The exact description, with P kept as its factors."""
-    X, A = r.shape
-    d = len(W)
-    if isinstance(phi, Sparse):
-        k = phi.index.shape[-1]
-        flat = (phi.weight.ravel(), phi.index.ravel(), np.arange(0, X * A * k + 1, k))
-        Phi = sparse.csr_matrix(flat, shape=(X * A, d))
-    else:
-        Phi = phi.reshape(X * A, d)
-    return Tabular(states=np.arange(X), r=r, nu0=nu0, factors=(Phi, W))
+    X = len(r)
+    return Tabular(states=np.arange(X), r=r, nu0=nu0, factors=(as_matrix(flat(phi), len(W)), W))
 
 
-def as_sparse(phi: FloatArray) -> Sparse:
+def spelled_out(phi: FloatArray) -> Sparse:
     """Dense features `[X, A, d]` in the sparse form with k = d."""
     return Sparse(np.broadcast_to(np.arange(phi.shape[2]), phi.shape).copy(), phi)

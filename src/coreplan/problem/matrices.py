@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..errors import InputError
-from .features import UNAVAILABLE, CompiledFeatures, Features, Sparse
-from .maps import all_pairs, one_hot, table_features
-from .model import FloatArray
+from ..base import FloatArray, InputError
+from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
 from .problem import Problem
-from .tabular import Tabular, tabular_model
+from .tables import Tabular, tabular_model
 
 _LARGEST = 100_000_000  # pairs that are written out
 

@@ -16,11 +16,7 @@ import numpy as np
 from numba.extending import is_jitted
 from numpy.typing import NDArray
 
-from ..errors import InputError, SimulatorError, require_count
-
-States = NDArray[Any]
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ..base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, require_count
 
 
 @runtime_checkable
@@ -215,15 +211,3 @@ def as_noise(noise: Any, n: int, k: int) -> FloatArray:
     if not ((noise >= 0.0) & (noise < 1.0)).all():
         raise InputError("Noise must lie in [0, 1).")
     return noise
-
-
-def as_states(states: Any, shape: tuple[int, ...], dtype: Any, who: str) -> States:
-    """States as the contiguous array that a compiled kernel may read without looking, or an error."""
-    states = np.asarray(states)
-    if states.ndim == 0 or states.shape[1:] != shape:
-        raise InputError(
-            f"{who} needs states of shape {('n', *shape)}, got {states.shape}.".replace("'n'", "n")
-        )
-    if states.dtype != dtype and not np.can_cast(states.dtype, dtype, "same_kind"):
-        raise InputError(f"{who} needs states of dtype {np.dtype(dtype)}, got {states.dtype}.")
-    return np.ascontiguousarray(states, dtype=dtype)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from .features import CompiledFeatures, Features
-from .masks import Mask, MaskedFeatures, check_core, masked_table
-from .model import CompiledModel, IntArray, Model, States
-from .tabular import Tabular
+from ..base import InputError, IntArray, States
+from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core
+from .model import CompiledModel, Model
+from .tables import Tabular
 
 
 @dataclass(frozen=True)
@@ -127,3 +126,9 @@ def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
         raise InputError(f"`Problem({name}=...)` must be made of finite numbers, got {value!r}.")
     return float(value)
+
+
+def masked_table(table: Tabular, features: MaskedFeatures) -> Tabular:
+    """The table with the features' mask, so that optima and policies respect it."""
+    allowed = features.allowed(table.states)
+    return replace(table, available=allowed if table.available is None else allowed & table.available)

@@ -10,15 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import files
+from ..base import FileError, digest, files, restore, state_of
 from ..core import CORE_FILE, CoreSet
-from ..errors import FileError
 from ..planners import Planner, make_planner, options
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
-from ..problem.features import digest
-from ..seeds import restore, state_of
-from .simulator import Simulator
+from ..simulate import Simulator
 from .trace import Trace
 
 VERSION = 1

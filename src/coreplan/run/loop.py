@@ -15,15 +15,24 @@ from numba import njit
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from ..errors import CoreplanError, InputError, SimulatorError
-from ..planners import Answers, Ask, Kernels, Planner, Setup
-from ..problem import CompiledFeatures, CompiledModel, Phi, Sparse, checked, first_fault
-from ..problem.features import raise_fault
-from ..problem.guard import first_bad_reward, first_not_finite, to_unit
-from ..problem.model import FloatArray, IntArray, States, as_states
-from ..seeds import planner_stream, restore, simulator_stream, state_of
+from ..base import (
+    CoreplanError,
+    FloatArray,
+    InputError,
+    IntArray,
+    SimulatorError,
+    States,
+    as_states,
+    planner_stream,
+    restore,
+    simulator_stream,
+    state_of,
+)
+from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
+from ..planners import Kernels, Planner, Setup
+from ..problem import CompiledModel
+from ..simulate import Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
 from .progress import Interrupt
-from .simulator import Simulator
 
 _PATIENCE = 0.1  # seconds of asks between two looks at progress, checkpoints and Ctrl-C
 
@@ -207,13 +216,13 @@ class CompiledLoop:
         for fill_value in (0, 1):
             x0, y = model.empty_states(len(states)), model.empty_states(len(states))
             rewards, phi = np.full(len(states), float(fill_value)), features.empty(len(states))
-            for array in (x0, y, *(phi if isinstance(phi, Sparse) else (phi,))):
+            for array in (x0, y, *arrays(phi)):
                 array[...] = fill_value
             stream = simulator_stream(0, 0)
             model.initial_kernel(stream, model.data, x0)
             model.step_kernel(stream, model.data, states, actions, rewards, y)
             features.kernel(features.data, states, phi)
-            seen.append((x0, rewards, y, *(phi if isinstance(phi, Sparse) else (phi,))))
+            seen.append((x0, rewards, y, *arrays(phi)))
         names = ("initial", "step (rewards)", "step (next states)", *["features"] * 2)
         for name, one, two in zip(names, *seen, strict=False):
             if one.tobytes() != two.tobytes():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..problem.model import FloatArray
+from ..base import FloatArray
 
 ROWS = 200
 

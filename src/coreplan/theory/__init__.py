@@ -1,20 +1,22 @@
 """The paper's mathematics, executable: operators, definitions, Theorem 1, and `verify`."""
 
-from ..planners.rates import default_D
-from .definitions import (
-    best_fit,
-    core_errors,
-    inherent_bellman_error,
-    linear_fit,
-    q_approximation_error,
-)
+from ..planners import default_D
+from .advice import advise
+from .claims import verify
+from .definitions import best_fit, core_errors, inherent_bellman_error, linear_fit, q_approximation_error
+from .lp import PAIRS, Solution, solve
 from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
-from .record import duality_gap, record
+from .recorded import duality_gap, record
+from .tables import Enumerated
 from .theorem import Bound, Tuned, bound, queries_needed, tuned
 
 __all__ = [
+    "PAIRS",
     "Bound",
+    "Enumerated",
+    "Solution",
     "Tuned",
+    "advise",
     "best_fit",
     "bound",
     "core_errors",
@@ -30,7 +32,9 @@ __all__ = [
     "q_approximation_error",
     "queries_needed",
     "record",
+    "solve",
     "state_occupancy",
     "tuned",
     "value",
+    "verify",
 ]

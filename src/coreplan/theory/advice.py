@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..base import InputError
 from ..core import CoreSet
-from ..errors import InputError
-from ..planners import PrimalDual, Setup
-from ..planners.rates import default_D
+from ..planners import PrimalDual, Setup, default_D
+from ..planning import plan
 from ..problem import Problem
-from ..run import plan
 from .theorem import Bound, Tuned, tuned
 
 _PROBE = 200_000  # queries that measure the speed

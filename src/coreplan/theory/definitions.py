@@ -8,14 +8,13 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog, nnls
 
-from ..enumerated import Enumerated
-from ..errors import InputError, require_positive
-from ..hull import convex_coefficients
-from ..problem.model import FloatArray
+from ..base import FloatArray, InputError, require_positive
+from ..core import convex_coefficients
 from .operators import policy_values
+from .tables import Enumerated
 
 
-def dense(matrix: Any) -> FloatArray:
+def as_dense(matrix: Any) -> FloatArray:
     """A matrix as a dense array."""
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
@@ -24,7 +23,7 @@ def core_errors(e: Enumerated) -> tuple[FloatArray, FloatArray]:
     """B `[Z, m]` and eps_core `[Z]` of Assumption 1 (`ass:Core_SA_approx`): the best convex coefficients for every pair."""
     if e.m == 0:
         raise InputError("Core errors need a core set: Enumerated.of(problem, core).")
-    Phi = dense(e.Phi)
+    Phi = as_dense(e.Phi)
     return convex_coefficients(Phi[e.rows], Phi)
 
 
@@ -55,7 +54,7 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
     fit = _chebyshev(Phi, y)
     if D is None or np.linalg.norm(fit.theta) <= D:
         return fit
-    Phi = dense(Phi)
+    Phi = as_dense(Phi)
     low, high = fit.low, float(np.abs(y).max())
     best = Fit(np.zeros(Phi.shape[1]), high, fit.low, fit.weights)
     for _ in range(60):
@@ -136,7 +135,7 @@ class LinearFit(NamedTuple):
 
 def linear_fit(e: Enumerated) -> LinearFit:
     """Fit W and vartheta, with the errors left."""
-    Phi, P = dense(e.Phi), dense(e.P)
+    Phi, P = as_dense(e.Phi), as_dense(e.P)
     pinv = np.linalg.pinv(Phi)
     W, vartheta = pinv @ P, pinv @ e.r
     return LinearFit(
@@ -199,7 +198,7 @@ def inherent_bellman_error(
 
 def _starts(e: Enumerated, n: int, rng: np.random.Generator) -> list[FloatArray]:
     """Directions of theta': the constant function, the largest coordinates, random ones."""
-    Phi = dense(e.Phi)
+    Phi = as_dense(e.Phi)
     constant = np.linalg.lstsq(Phi, np.ones(e.Z), rcond=None)[0]
     coordinates = np.argsort(-np.abs(Phi).sum(axis=0))[:n]
     starts = [constant, -constant, *np.eye(e.d)[coordinates], *rng.normal(size=(n, e.d))]

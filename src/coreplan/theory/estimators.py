@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base import FloatArray
 from ..core import CoreSet
-from ..enumerated import Enumerated
 from ..planners import Kernels, PrimalDual, Setup
 from ..problem import Problem
-from ..problem.model import FloatArray
-from .definitions import dense
+from .definitions import as_dense
 from .operators import compose, gradients, state_measure
+from .tables import Enumerated
 
 
 class Point(NamedTuple):
@@ -62,7 +62,7 @@ def point(
     state.Theta[:] = rng.normal(size=setup.dimension) * sharpness
     e = Enumerated.of(problem, core)
     pi = e.softmax(state.Theta, 0.3)
-    return Point(e, planner.kernels(), state, lam, pi, dense(e.Phi).reshape(e.X, e.A, e.d))
+    return Point(e, planner.kernels(), state, lam, pi, as_dense(e.Phi).reshape(e.X, e.A, e.d))
 
 
 def _pick(p: FloatArray, i: int) -> float:
@@ -74,7 +74,7 @@ def _tell(at: Point, u: FloatArray, j: list[int], rewards: FloatArray, x0: list[
     """One iteration on given outcomes, from a copy of the state."""
     state = type(at.state)(*(a.copy() for a in at.state))
     k = at.kernels
-    core = np.ascontiguousarray(dense(at.e.Phi)[at.e.rows])
+    core = np.ascontiguousarray(as_dense(at.e.Phi)[at.e.rows])
     k.tell(u, state, k.hyper, core, np.array(j), rewards, at.phi[x0], at.phi[y], k.scratch)
     return state
 
@@ -84,7 +84,7 @@ def theta_outcomes(at: Point) -> Iterator[tuple[float, FloatArray]]:
 
     With K = 2, theta_t is the mean of theta^(1) = theta_{t-1} and theta^(2), so g~ = 2 (theta_{t-1} - theta_t) / alpha.
     """
-    e, P = at.e, dense(at.e.P)
+    e, P = at.e, as_dense(at.e.P)
     m, hyper = e.m, at.kernels.hyper
     assert hyper.K == 2
     core_index = np.empty(3, dtype=np.int64)
@@ -119,7 +119,7 @@ def lambda_moments(at: Point) -> Moments:
 
     With K = 1, theta_t = theta_{t-1}; the estimator is the change of log lambda over eta.
     """
-    e, P, k = at.e, dense(at.e.P), at.kernels
+    e, P, k = at.e, as_dense(at.e.P), at.kernels
     assert k.hyper.K == 1
     mean, largest, square = np.zeros(e.m), 0.0, 0.0
     core_index = np.empty(2, dtype=np.int64)

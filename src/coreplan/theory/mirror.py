@@ -13,19 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..base import FloatArray, InputError, planner_stream, require_count, require_positive
 from ..core import CoreSet
-from ..enumerated import Enumerated
-from ..errors import InputError, require_count, require_positive
-from ..planners import Answers, Ask, CoreMirror, Setup
-from ..problem import Problem, checked, make
-from ..problem.model import FloatArray
-from ..run import plan
-from ..run.loop import PythonLoop
-from ..run.progress import Interrupt
-from ..run.simulator import Simulator
-from ..seeds import planner_stream
+from ..features import checked
+from ..planners import CoreMirror, Setup
+from ..planning import plan
+from ..problem import Problem, make
+from ..run import Interrupt, PythonLoop
+from ..simulate import Answers, Ask, Simulator
 from .operators import occupancy, optimal, state_occupancy, value
 from .rows import Row, above, at_most, equal
+from .tables import Enumerated
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,12 @@ draws, by inverse distribution functions. Slow on purpose.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ..problem import UNAVAILABLE, Problem, Sparse
-from ..problem.model import FloatArray
-from ..seeds import planner_stream, simulator_stream
-
-
-def dense(phi: Any, d: int) -> FloatArray:
-    """Any features as a dense array `[..., d]`."""
-    if not isinstance(phi, Sparse):
-        return np.asarray(phi)
-    out = np.zeros((*phi.index.shape[:-1], d))
-    for at in np.ndindex(phi.index.shape):
-        out[at[:-1]][phi.index[at]] += phi.weight[at]
-    return out
+from ..base import FloatArray, planner_stream, simulator_stream
+from ..features import UNAVAILABLE, dense
+from ..problem import Problem
 
 
 def scores(phi: FloatArray, theta: FloatArray) -> FloatArray:

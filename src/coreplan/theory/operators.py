@@ -8,11 +8,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from ..enumerated import Enumerated
-from ..errors import InputError
-from ..exact import optimal_values, value_function
-from ..problem.model import FloatArray
-from ..problem.tabular import check_policy
+from ..base import FloatArray, InputError
+from ..judge import optimal_values, value_function
+from ..problem import check_policy
+from .tables import Enumerated
 
 
 class Values(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..errors import InputError, require_count, require_positive
-from ..planners.rates import best_K, best_rates, constants
+from ..base import InputError, require_count, require_positive
+from ..planners import best_K, best_rates, constants
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, SimulatorError
-from ..features import Features
-from ..model import FloatArray, IntArray, Model, States
+from ...base import FloatArray, InputError, IntArray, SimulatorError, States
+from ...features import Features, terminal_pairs, widened, with_terminal
+from ..model import Model
 from ..problem import Problem
-from ..terminal import terminal_pairs, widened, with_terminal
 
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, SimulatorError
-from ..model import FloatArray, IntArray, Model, States, as_states
-from ..terminal import ended, terminated
+from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_states
+from ...features import ended, terminated
+from ..model import Model
 
 _WALK = 100  # steps of the walk on which an adapter is tried before it is trusted
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CoreplanError, InputError, SimulatorError
-from ..features import Features
-from ..model import FloatArray, IntArray, States, as_states
+from ...base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States, as_states
+from ...features import Features, ended, terminated
 from ..problem import Problem
-from ..terminal import ended, terminated
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 from .environments import check_repeatable
 from .jax import JaxModel

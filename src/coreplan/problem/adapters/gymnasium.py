@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CoreplanError, InputError, require_count
-from ..features import Features
-from ..model import IntArray, States
+from ...base import CoreplanError, InputError, IntArray, States, require_count
+from ...features import Features
 from ..problem import Problem
 from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable

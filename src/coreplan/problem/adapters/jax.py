@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CoreplanError, InputError, require_count
-from ..features import Features
-from ..model import FloatArray, IntArray, States, as_states
+from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_states, require_count
+from ...features import Features, ended, terminated
 from ..problem import Problem
-from ..terminal import ended, terminated
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 
 _LEAST = 8  # the smallest batch that is compiled

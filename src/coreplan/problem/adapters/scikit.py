@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...errors import CoreplanError, FeatureError, InputError, require_count, require_positive
-from ..features import FunctionFeatures, Sparse, digest
-from ..model import FloatArray, States
+from ...base import (
+    CoreplanError,
+    FeatureError,
+    FloatArray,
+    InputError,
+    States,
+    digest,
+    require_count,
+    require_positive,
+)
+from ...features import FunctionFeatures, Sparse
 
 MARGIN = 1.25  # the radius is so many times the longest feature vector of the sample
 

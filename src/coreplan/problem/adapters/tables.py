@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...errors import InputError
-from ..features import Features
-from ..maps import one_hot
-from ..model import FloatArray, IntArray, States
+from ...base import FloatArray, InputError, IntArray, States
+from ...features import Features, one_hot
 from ..problem import Problem
-from ..tabular import Tabular, tabular_model
+from ..tables import Tabular, tabular_model
 from .common import reward_bounds
 
 

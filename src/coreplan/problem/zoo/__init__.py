@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import InputError, nearest
+from ...base import InputError, nearest
 from ..problem import Problem
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear

@@ -7,10 +7,9 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import InputError
-from ..features import CompiledFeatures
-from ..maps import _interpolate, interpolation
-from ..model import CompiledModel, IntArray, States
+from ...base import InputError, IntArray, States
+from ...features import CompiledFeatures, interpolate_into, interpolation
+from ..model import CompiledModel
 from ..problem import Problem
 from .ends import own_feature
 
@@ -56,7 +55,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 @njit(cache=True, nogil=True)
 def _features(data, states, out):
     """Interpolation on the first four coordinates, one feature more for the fallen pole."""
-    _interpolate(data, states[:, :4], out)
+    interpolate_into(data, states[:, :4], out)
     for n in range(states.shape[0]):
         if states[n, 4] > 0.0:
             own_feature(out, n, data[2].prod())

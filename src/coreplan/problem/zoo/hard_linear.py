@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import InputError
-from ..maps import table_features
+from ...base import InputError
+from ...features import table_features
 from ..problem import Problem
-from ..tabular import Tabular, tabular_model
+from ..tables import Tabular, tabular_model
 
 
 def hard_linear(actions: int = 30, discount: float = 0.9, delta: float = 0.01, instance: int = 0) -> Problem:

@@ -8,12 +8,11 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import require_choice
-from ..bases import polynomial
-from ..maps import interpolation
-from ..model import CompiledModel, FloatArray
+from ...base import FloatArray, require_choice
+from ...features import interpolation, polynomial
+from ..model import CompiledModel
 from ..problem import Problem
-from ..tabular import Tabular, cumulate, first_above
+from ..tables import Tabular, cumulate, first_above
 
 _CAP = 30
 _ORDERS = np.array(list(itertools.product((0, 6, 12), repeat=2)))  # [A, 2]

@@ -7,10 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import InputError, require_choice
-from ..bases import _radial, radial
-from ..features import CompiledFeatures
-from ..maps import interpolation
+from ...base import InputError, require_choice
+from ...features import CompiledFeatures, interpolation, radial, radial_into
 from ..model import CompiledModel
 from ..problem import Problem
 from .ends import own_feature
@@ -49,7 +47,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 @njit(cache=True, nogil=True)
 def _bumps(data, states, out):
     """Radial features, one more for the car that has arrived."""
-    _radial(data, states, out)
+    radial_into(data, states, out)
     for n in range(states.shape[0]):
         if states[n, 0] >= _GOAL:
             own_feature(out, n, out.index.shape[2])

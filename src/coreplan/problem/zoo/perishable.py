@@ -7,9 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import InputError, require_choice
-from ..bases import fourier
-from ..maps import interpolation
+from ...base import InputError, require_choice
+from ...features import fourier, interpolation
 from ..model import CompiledModel
 from ..problem import Problem
 

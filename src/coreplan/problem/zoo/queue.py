@@ -8,12 +8,11 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...errors import InputError, require_choice
-from ..bases import polynomial, rectilinear
-from ..features import CompiledFeatures
+from ...base import InputError, require_choice
+from ...features import CompiledFeatures, polynomial, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
-from ..tabular import Tabular
+from ..tables import Tabular
 
 _ARRIVAL = 0.2
 _RATES = np.array([0.2, 0.4, 0.6, 0.8])  # [A]

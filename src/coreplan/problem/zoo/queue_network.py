@@ -8,12 +8,11 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...errors import InputError, require_choice
-from ..bases import rectilinear
-from ..features import CompiledFeatures
+from ...base import InputError, require_choice
+from ...features import CompiledFeatures, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
-from ..tabular import Tabular, cumulate, first_above
+from ..tables import Tabular, cumulate, first_above
 
 _ARRIVAL = 0.08  # at queues 1 and 3
 _SERVICE = np.array([0.12, 0.12, 0.28, 0.28])  # as published

@@ -8,13 +8,12 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...errors import InputError, require_count
-from ..features import CompiledFeatures, FunctionFeatures
-from ..linear import as_sparse, linear_model, linear_tabular
-from ..maps import table_features
+from ...base import InputError, require_count
+from ...features import CompiledFeatures, FunctionFeatures, table_features
+from ..linear import linear_model, linear_tabular, spelled_out
 from ..model import CompiledModel
 from ..problem import Problem
-from ..tabular import Tabular, cumulate, first_above
+from ..tables import Tabular, cumulate, first_above
 
 _CONCENTRATION = 0.3  # of phi(x, a) ~ Dirichlet
 _SUPPORT = 1024  # hashed states that carry a row of W in the lazy version
@@ -64,7 +63,7 @@ def random_linear(
     if not compiled:
         features = FunctionFeatures(lambda x: phi[x], actions, d, 1.0, name="table")
     return Problem(
-        model=linear_model(as_sparse(phi), W, r, nu0, compiled),
+        model=linear_model(spelled_out(phi), W, r, nu0, compiled),
         features=features,
         discount=discount,
         core_pairs=(pairs // actions, pairs % actions),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import InputError
-from ..features import Sparse
+from ...base import InputError
+from ...features import Sparse, all_pairs, one_hot, table_features
 from ..linear import linear_model, linear_tabular
-from ..maps import all_pairs, one_hot, table_features
 from ..problem import Problem
-from ..tabular import Tabular, tabular_model
+from ..tables import Tabular, tabular_model
 
 
 def river_swim(states: int = 6, discount: float = 0.95) -> Problem:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numba import njit
 
-from ...errors import InputError
-from ..features import CompiledFeatures
-from ..model import CompiledModel, IntArray
+from ...base import InputError, IntArray
+from ...features import CompiledFeatures
+from ..model import CompiledModel
 from ..problem import Problem
 
 _PIECES = (

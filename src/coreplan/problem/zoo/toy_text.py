@@ -7,11 +7,10 @@ import itertools
 
 import numpy as np
 
-from ...errors import require_choice
-from ..maps import one_hot
-from ..model import FloatArray
+from ...base import FloatArray, require_choice
+from ...features import one_hot
 from ..problem import Problem
-from ..tabular import Tabular, tabular_model
+from ..tables import Tabular, tabular_model
 
 _LAKES = {
     "4x4": "SFFF FHFH FFFH HFFG",

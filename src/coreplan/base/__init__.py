@@ -1,0 +1,45 @@
+"""What everything stands on: errors, seeds, files, memory, array types. Imports nothing of ours."""
+
+from .errors import (
+    CoreplanError,
+    CoverageWarning,
+    FeatureError,
+    FileError,
+    InputError,
+    SimulatorError,
+    nearest,
+    require_choice,
+    require_count,
+    require_positive,
+)
+from .files import FolderLock
+from .memory import SHARE, available_memory
+from .seeds import as_generator, check_seed, planner_stream, restore, simulator_stream, state_of
+from .types import FloatArray, IntArray, States, as_states, digest
+
+__all__ = [
+    "SHARE",
+    "CoreplanError",
+    "CoverageWarning",
+    "FeatureError",
+    "FileError",
+    "FloatArray",
+    "FolderLock",
+    "InputError",
+    "IntArray",
+    "SimulatorError",
+    "States",
+    "as_generator",
+    "as_states",
+    "available_memory",
+    "check_seed",
+    "digest",
+    "nearest",
+    "planner_stream",
+    "require_choice",
+    "require_count",
+    "require_positive",
+    "restore",
+    "simulator_stream",
+    "state_of",
+]

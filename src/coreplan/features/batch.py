@@ -1,0 +1,245 @@
+"""Batches of features, dense or sparse, and all that is done to them: the one place that asks which of the two it is.
+
+A batch holds phi(x, a) for n states and all actions: dense `[n, A, d]`, or `Sparse(index, weight)`, both `[n, A, k]`.
+Interpolation and tile features have a handful of nonzeros, and a dense d-vector for each wastes orders of magnitude.
+*Rows* are a batch with one axis less, a feature vector for each of n pairs: `[n, d]`, or Sparse `[n, k]`.
+Within a sparse feature vector the indices of nonzero weights are distinct; it is padded with weight 0.
+
+Masks travel with the features: a feature vector whose first entry (of a sparse one, first weight) is `UNAVAILABLE` says
+that the action cannot be taken at that state, and every policy gives it probability zero.
+
+`kernels.py` has the same for compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..base import FloatArray, IntArray
+
+UNAVAILABLE = -float(
+    np.finfo(np.float64).max
+)  # finite, so that it survives files and checks; no feature is so long
+
+
+class Sparse(NamedTuple):
+    """Sparse vectors of k entries: `sum_l weight[..., l] e_{index[..., l]}`."""
+
+    index: IntArray  # type: ignore[assignment]  # [..., k]; hides tuple.index on purpose
+    weight: FloatArray  # [..., k]
+
+
+Phi: TypeAlias = FloatArray | Sparse
+
+
+# What a batch is.
+
+
+def is_sparse(phi: Phi) -> bool:
+    """Whether features come as index and weight."""
+    return isinstance(phi, Sparse)
+
+
+def entries(phi: Phi) -> FloatArray:
+    """The numbers of the features: `[..., d]`, or the weights `[..., k]`."""
+    return phi.weight if isinstance(phi, Sparse) else phi
+
+
+def arrays(phi: Phi) -> tuple[NDArray[Any], ...]:
+    """The arrays that a batch is made of."""
+    return tuple(phi) if isinstance(phi, Sparse) else (phi,)
+
+
+def length(phi: Phi) -> int:
+    """n of `[n, ...]`. Also for compiled code."""
+    return len(entries(phi))
+
+
+def n_actions(phi: Phi) -> int:
+    """A of `[n, A, ...]`. Also for compiled code."""
+    return int(entries(phi).shape[1])
+
+
+def available(phi: Phi) -> NDArray[np.bool_]:
+    """Which actions can be taken, `[n, A]`, read off the features `[n, A, ...]`."""
+    return entries(phi)[..., 0] != UNAVAILABLE
+
+
+def empty(n: int, n_actions: int, dimension: int, nonzeros: int | None) -> Phi:
+    """A batch of zeros for `n` states, to be filled."""
+    if nonzeros is None:
+        return np.zeros((n, n_actions, dimension))
+    shape = (n, n_actions, nonzeros)
+    return Sparse(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+
+
+# Parts of batches, and batches of parts.
+
+
+def take(phi: Phi, which: Any) -> Phi:
+    """Some of the first axis (an index array, a mask or a slice), or of the first axes (a tuple of index arrays)."""
+    if isinstance(phi, Sparse):
+        return Sparse(phi.index[which], phi.weight[which])
+    return phi[which]
+
+
+def rows_of(phi: Phi, actions: IntArray) -> Phi:
+    """Of a batch `[n, A, ...]` the rows of one action each, `actions [n]`."""
+    return take(phi, (np.arange(len(actions)), actions))
+
+
+def flat(phi: Phi) -> Phi:
+    """A batch `[n, A, ...]` as rows `[n A, ...]`."""
+    if isinstance(phi, Sparse):
+        k = phi.weight.shape[-1]
+        return Sparse(phi.index.reshape(-1, k), phi.weight.reshape(-1, k))
+    return phi.reshape(-1, phi.shape[-1])
+
+
+def stack(parts: Sequence[Phi]) -> Phi:
+    """Batches, all dense or all sparse, one after the other."""
+    if isinstance(parts[0], Sparse):
+        return Sparse(*(np.concatenate([part[i] for part in parts]) for i in range(2)))
+    return np.concatenate(parts)  # type: ignore[arg-type]
+
+
+def put(phi: Phi, where: NDArray[np.bool_], values: Phi) -> None:
+    """Write `values` at the states `where [n]`, in place; dense vectors may be shorter, and are padded with zeros."""
+    if isinstance(phi, Sparse):
+        assert isinstance(values, Sparse)
+        phi.index[where], phi.weight[where] = values
+    else:
+        assert not isinstance(values, Sparse)
+        phi[where] = 0.0
+        phi[where, :, : values.shape[-1]] = values
+
+
+def forbid(phi: Phi, where: NDArray[np.bool_]) -> Phi:
+    """Mark the pairs `where [n, A]` as unavailable, in place."""
+    for array in arrays(phi):
+        array[where] = 0
+    entries(phi)[where, 0] = UNAVAILABLE
+    return phi
+
+
+# One form into the other.
+
+
+def dense(phi: Phi, dimension: int) -> FloatArray:
+    """Features `[..., d]`, whatever form they have."""
+    if not isinstance(phi, Sparse):
+        return phi
+    k = phi.weight.shape[-1]
+    out = np.zeros((phi.weight.size // max(k, 1), dimension))
+    np.add.at(out, (np.arange(len(out))[:, None], phi.index.reshape(-1, k)), phi.weight.reshape(-1, k))
+    return out.reshape(*phi.weight.shape[:-1], dimension)
+
+
+def as_sparse(phi: Phi) -> Sparse:
+    """Features in the sparse form; of dense ones the index is a view that takes no memory."""
+    if isinstance(phi, Sparse):
+        return phi
+    return Sparse(np.broadcast_to(np.arange(phi.shape[-1], dtype=np.int32), phi.shape), phi)
+
+
+def as_matrix(rows: Phi, dimension: int) -> Any:
+    """Rows as a matrix `[n, d]`: csr where they are sparse, else as they are."""
+    if not isinstance(rows, Sparse):
+        return rows
+    n, k = rows.weight.shape
+    parts = (rows.weight.ravel(), rows.index.ravel(), np.arange(0, n * k + 1, k))
+    return sparse.csr_matrix(parts, shape=(n, dimension))
+
+
+def from_csr(matrix: sparse.csr_matrix) -> Sparse:
+    """The rows of a csr matrix, padded to equal length."""
+    matrix.sum_duplicates()
+    count = np.diff(matrix.indptr)
+    used = np.arange(max(int(count.max(initial=0)), 1)) < count[:, None]  # [n, k]
+    index, weight = np.zeros(used.shape, dtype=np.int64), np.zeros(used.shape)
+    index[used], weight[used] = matrix.indices, matrix.data
+    return Sparse(index, weight)
+
+
+def with_constant(phi: Phi, dimension: int) -> Sparse:
+    """Features in the sparse form with one more entry: the constant 1, at coordinate `dimension`."""
+    index, weight = as_sparse(phi)
+    shape = (*weight.shape[:-1], 1)
+    return Sparse(
+        np.concatenate([index, np.full(shape, dimension)], axis=-1).astype(np.int32),
+        np.concatenate([weight, np.ones(shape)], axis=-1),
+    )
+
+
+def parts_of(phi: Phi) -> tuple[IntArray, FloatArray]:
+    """Index and weight, as files and states keep them; of dense features the index is empty. `from_parts` undoes it."""
+    if isinstance(phi, Sparse):
+        return phi.index.astype(np.int32), phi.weight
+    return np.zeros((0, phi.shape[1], 0), dtype=np.int32), phi
+
+
+def from_parts(index: IntArray, weight: FloatArray) -> Phi:
+    """What `parts_of` took apart."""
+    return Sparse(index, weight) if len(index) else weight
+
+
+# Arithmetic on rows.
+
+
+def row_scores(rows: Phi, theta: FloatArray) -> FloatArray:
+    """phi_n . theta of every row, `[n]`, for theta `[d]`."""
+    if isinstance(rows, Sparse):
+        return np.einsum("...k,...k->...", rows.weight, theta[rows.index])
+    return rows @ theta
+
+
+def column_means(rows: Phi, dimension: int) -> FloatArray:
+    """The mean of the rows, `[d]`."""
+    if isinstance(rows, Sparse):
+        total = np.bincount(rows.index.ravel(), weights=rows.weight.ravel(), minlength=dimension)
+        return total / len(rows.weight)
+    return rows.mean(axis=0)
+
+
+def mass_outside(rows: Phi, known: NDArray[np.bool_]) -> FloatArray:
+    """The sum of absolute entries of every row on coordinates that are not `known [d]`: `[n]`."""
+    if isinstance(rows, Sparse):
+        return (np.abs(rows.weight) * ~known[rows.index]).sum(axis=1)
+    return np.abs(rows[:, ~known]).sum(axis=1)
+
+
+def single_entries(rows: Phi, rounding: float) -> tuple[IntArray, FloatArray] | None:
+    """Coordinate and value of rows `[n]` that each have ONE entry, up to rounding relative to it; else None."""
+    weight = entries(rows)
+    if weight.shape[1] == 0:
+        return None
+    used = np.abs(weight) > rounding * np.abs(weight).max(axis=1, keepdims=True)
+    if not (used.sum(axis=1) == 1).all():
+        return None
+    which = rows.index[used] if isinstance(rows, Sparse) else np.nonzero(used)[1]
+    return which.astype(np.int64), weight[used]
+
+
+def distinct_rows(rows: Phi) -> tuple[IntArray, IntArray]:
+    """Where each different feature vector first stands, `[M]`, and for every row which one it has, `[n]`."""
+    if isinstance(rows, Sparse):  # the same vector whatever the order and the padding
+        index = np.where(rows.weight == 0.0, -1, rows.index)
+        order = np.argsort(index, axis=1, kind="stable")
+        rows = np.hstack([np.take_along_axis(x, order, axis=1) for x in (index.astype(float), rows.weight)])
+    seen: dict[int, int] = {}
+    first: list[int] = []
+    same = np.empty(len(rows), dtype=np.int64)
+    for z, row in enumerate(rows):
+        at = seen.setdefault(hash((row + 0.0).tobytes()), len(first))  # + 0.0: -0.0 is 0.0
+        if at == len(first) or not np.array_equal(
+            rows[first[at]], row
+        ):  # the latter: two vectors with one hash
+            at = len(first)
+            first.append(z)
+        same[z] = at
+    return np.array(first), same

@@ -1,0 +1,117 @@
+"""Action masks: which actions can be taken at a state. They travel with the features, see `features.UNAVAILABLE`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import CoreplanError, FeatureError, InputError, IntArray, States
+from .batch import Phi, forbid
+from .protocol import CompiledFeatures, Features, as_phi
+
+Mask = Callable[[States], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class MaskedFeatures:
+    """Features whose rows at forbidden pairs are overwritten: `mask(states)` is bool `[n, A]`, True where available.
+
+    Runs with it go through the NumPy loop. A core set that `features` carry loses its forbidden pairs. It stays exact
+    for one-hot features and aggregation by groups of equal masks; for interpolation only where an action that is
+    available at a state is so at every node of its cell: otherwise give `core_pairs` of your own.
+    Two masks of the same function name have the same fingerprint.
+    """
+
+    features: Features
+    mask: Mask
+
+    @property
+    def n_actions(self) -> int:
+        return self.features.n_actions
+
+    @property
+    def dimension(self) -> int:
+        return self.features.dimension
+
+    @property
+    def radius(self) -> float:
+        """R of the available pairs."""
+        return self.features.radius
+
+    @property
+    def nonzeros(self) -> int | None:
+        return self.features.nonzeros
+
+    @property
+    def name(self) -> str:
+        return f"masked {getattr(self.features, 'name', type(self.features).__name__)}"
+
+    @property
+    def box(self) -> Any:
+        return getattr(self.features, "box", None)
+
+    @property
+    def clips(self) -> bool:
+        return bool(getattr(self.features, "clips", False))
+
+    @property
+    def core(self) -> Callable[[], tuple[States, IntArray]] | None:
+        carried = getattr(self.features, "core", None)
+        return None if carried is None else lambda: self._available_pairs(*carried())
+
+    def _available_pairs(self, states: States, actions: IntArray) -> tuple[States, IntArray]:
+        keep = self.allowed(states)[np.arange(len(actions)), actions]
+        return states[keep], actions[keep]
+
+    def allowed(self, states: States) -> NDArray[np.bool_]:
+        """The mask of a batch, `[n, A]`, checked."""
+        try:
+            mask = np.asarray(self.mask(states))
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise FeatureError(
+                f"The mask raised {type(error).__name__}: {error} (on a batch of {len(states)} states). "
+                "Call it on such a batch yourself to find the line."
+            ) from error
+        if mask.dtype != bool or mask.shape != (len(states), self.n_actions):
+            raise FeatureError(
+                f"For a batch of {len(states)} states the mask must return bool of shape "
+                f"{(len(states), self.n_actions)}, True where an action is available; got {mask.dtype} {mask.shape}."
+            )
+        return mask
+
+    def __call__(self, states: States) -> Phi:
+        forbidden = ~self.allowed(states)
+        phi = self.features(states)
+        if not isinstance(self.features, CompiledFeatures):
+            phi = as_phi(phi, len(states), self.features)
+        return forbid(phi, forbidden)
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        name = getattr(self.mask, "__qualname__", type(self.mask).__name__)
+        return {"kind": "MaskedFeatures", "features": dict(self.features.description), "mask": name}
+
+
+def check_core(features: MaskedFeatures, states: States, actions: IntArray) -> None:
+    """Raise if a core pair is forbidden. What else may be wrong with it, `CoreSet` says."""
+    states, actions = np.asarray(states), np.asarray(actions)
+    if states.ndim == 0 or actions.shape != states.shape[:1] or actions.dtype.kind not in "iu":
+        return
+    allowed = features.allowed(states)
+    for j, action in enumerate(actions):
+        if 0 <= action < features.n_actions and not allowed[j, action]:
+            raise unavailable_core(states[j], int(action), j)
+
+
+def unavailable_core(state: Any, action: int, number: int) -> InputError:
+    """The error for a core pair that a mask forbids."""
+    return InputError(
+        f"Core pair {number}, state {np.asarray(state).tolist()} and action {action}, is unavailable: the mask forbids "
+        "it, and a simulator cannot be asked for it. Leave it out of the core set."
+    )

@@ -1,0 +1,263 @@
+"""Feature maps: phi(x, a) in R^d for all actions of a batch of states at once.
+
+A batch of features is dense, `[n, A, d]`, or `Sparse(index, weight)`, both `[n, A, k]`: interpolation
+and tile features have a handful of nonzeros, and a dense d-vector for each wastes orders of magnitude.
+Within a sparse row the indices of nonzero weights are distinct; rows are padded with weight 0.
+
+Masks travel with the features: a row whose first entry (of a sparse row, first weight) is `UNAVAILABLE` says that the
+action cannot be taken at that state, and every policy gives it probability zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numba.extending import is_jitted
+
+from ..base import (
+    CoreplanError,
+    FeatureError,
+    InputError,
+    IntArray,
+    States,
+    as_states,
+    digest,
+    require_count,
+    require_positive,
+)
+from .batch import Phi, Sparse, as_sparse, available, empty, entries, is_sparse
+from .kernels import first_fault, first_repeat
+
+Box: TypeAlias = tuple[Any, Any]  # low [D], high [D]
+
+
+@runtime_checkable
+class Features(Protocol):
+    """A feature map."""
+
+    @property
+    def n_actions(self) -> int:
+        """A, the number of actions."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of a feature vector."""
+
+    @property
+    def radius(self) -> float:
+        """R: no feature vector is longer."""
+
+    @property
+    def nonzeros(self) -> int | None:
+        """k of the sparse form, None where features are dense."""
+
+    def __call__(self, states: States) -> Phi:
+        """phi(x, a) for every state of the batch and every action."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What makes two feature maps the same, as JSON types; its hash is stored with a policy."""
+
+
+@dataclass(frozen=True)
+class FunctionFeatures:
+    """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`.
+
+    Two different functions of the same name and sizes have the same fingerprint: give `name` a version
+    where that matters. `box=(low [D], high [D])` says which states the map was made for: a run warns of others.
+    """
+
+    function: Callable[[States], Any]
+    n_actions: int
+    dimension: int
+    radius: float
+    nonzeros: int | None = None
+    name: str = ""
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
+
+    def __post_init__(self) -> None:
+        _check_declaration(self)
+        if not self.name:
+            name = getattr(self.function, "__qualname__", type(self.function).__name__)
+            object.__setattr__(self, "name", name)
+
+    def __call__(self, states: States) -> Phi:
+        return self.function(states)
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        return _describe(self, name=self.name)
+
+
+@dataclass(frozen=True)
+class CompiledFeatures:
+    """Features from a Numba function `kernel(data, states, out)`, so that a whole run can be compiled.
+
+    `out` is `[n, A, d]` or `Sparse` with `[n, A, k]`, to be filled completely. A kernel answers a state
+    it does not know with NaN, which the caller reports. `core()` gives the pairs of an exact core set, where the
+    features carry one by construction. `box=(low [D], high [D])` says which states they were made for and
+    `clips` whether beyond an edge they stay at the edge's value: a run warns of states outside.
+    """
+
+    kernel: Callable[..., None]
+    n_actions: int
+    dimension: int
+    radius: float
+    nonzeros: int | None = None
+    data: tuple[Any, ...] = field(repr=False, default=())
+    name: str = ""
+    state_shape: tuple[int, ...] = ()
+    state_dtype: Any = np.int64
+    core: Callable[[], tuple[States, IntArray]] | None = field(default=None, repr=False, compare=False)
+    box: Box | None = field(default=None, repr=False, compare=False)
+    clips: bool = False
+
+    def __post_init__(self) -> None:
+        _check_declaration(self)
+        if not is_jitted(self.kernel):
+            raise InputError(
+                f"`CompiledFeatures(kernel=...)` must be a Numba function, got {self.kernel!r}. "
+                "Decorate it with @numba.njit(cache=True), or use FunctionFeatures."
+            )
+        if not self.name:
+            object.__setattr__(self, "name", self.kernel.py_func.__name__)
+
+    def empty(self, n: int) -> Phi:
+        """A batch of features for `n` states, to be filled."""
+        return empty(n, self.n_actions, self.dimension, self.nonzeros)
+
+    def __call__(self, states: States) -> Phi:
+        states = as_states(states, self.state_shape, self.state_dtype, f"The features '{self.name}'")
+        out = self.empty(len(states))
+        self.kernel(self.data, states, out)
+        return out
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        return _describe(self, name=self.name, data=digest(*self.data))
+
+
+def fingerprint(features: Features) -> str:
+    """A short hash of the features' description; stored with a policy and compared when it is loaded."""
+    text = json.dumps(dict(features.description), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Checks. One pair of kernels serves the compiled loop and the NumPy loop. A masked row is too long, so that maps
+# without masks pay nothing for the question.
+
+
+def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> None:
+    """Raise the error for what `first_fault` found: it names the state, the action and the value."""
+    n, a = divmod(fault, features.n_actions)
+    if not available(phi)[n].any():
+        raise FeatureError(
+            f"The mask forbids every action of state {np.asarray(states[n]).tolist()}; each state needs at least one. "
+            "Where the process has ended, allow any action and let it stay."
+        )
+    where = f"of state {np.asarray(states[n]).tolist()} and action {a}"
+    values = entries(phi)[n, a]
+    if is_sparse(phi):
+        index = as_sparse(phi).index[n, a]
+        if ((index < 0) | (index >= features.dimension)).any():
+            raise FeatureError(
+                f"The sparse features {where} have indices {index.tolist()}: each must be from 0 to "
+                f"dimension - 1 = {features.dimension - 1}."
+            )
+        if first_fault(phi, features.dimension, features.radius) < 0:
+            raise FeatureError(
+                f"The sparse features {where} name a coordinate twice: indices {index.tolist()}. "
+                "Add the weights up, and pad with weight 0."
+            )
+    if not np.isfinite(values).all():
+        raise FeatureError(
+            f"The features {where} are not finite: {values[:8].tolist()}. "
+            "Either the state is outside what the feature map knows, or the map divides by zero there."
+        )
+    raise FeatureError(
+        f"The features {where} have norm {np.linalg.norm(values):.6g}, above the declared radius "
+        f"R = {features.radius:g}. Declare a larger radius, or scale the features down."
+    )
+
+
+def checked(features: Features, states: States) -> Phi:
+    """`features(states)`, or an error that names the state whose features break the declaration."""
+    try:
+        values = features(states)
+    except CoreplanError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = str(error).strip().splitlines()
+        name = getattr(features, "name", type(features).__name__)
+        raise FeatureError(
+            f"The features '{name}' raised {type(error).__name__}: {text[-1].strip() if text else ''} "
+            f"(on a batch of {len(states)} states). Call them on such a batch yourself to find the line."
+        ) from error
+    phi = values if isinstance(features, CompiledFeatures) else as_phi(values, len(states), features)
+    fault = first_fault(phi, features.dimension, features.radius)
+    if fault < 0 and is_sparse(phi):
+        fault = first_repeat(phi)
+    if fault >= 0:
+        raise_fault(features, states, phi, fault)
+    return phi
+
+
+def as_phi(values: Any, n: int, features: Features) -> Phi:
+    """What a user's feature map returned as our own copy, since a map may reuse its output."""
+    if features.nonzeros is None:
+        return _numbers("features", values, "fiub", np.float64, (n, features.n_actions, features.dimension))
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
+        raise FeatureError(
+            f"Sparse features must return a pair (index, weight), got {type(values).__name__}. "
+            "Leave `nonzeros` out where the function returns dense features."
+        )
+    shape = (n, features.n_actions, features.nonzeros)
+    index = _numbers("the features' index", values[0], "iu", np.int64, shape)
+    return Sparse(index, _numbers("the features' weight", values[1], "fiub", np.float64, shape))
+
+
+def _numbers(what: str, values: Any, kinds: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise FeatureError(f"{what} cannot be read as one array: {error}.") from None
+    if array.dtype.kind not in kinds:
+        kind = "whole numbers" if "f" not in kinds else "real numbers"
+        raise FeatureError(f"{what} must be {kind}, got dtype {array.dtype}.")
+    if array.shape != shape:
+        raise FeatureError(
+            f"For a batch of {shape[0]} states {what} must have shape {shape} (states, actions, "
+            f"{'dimension' if what == 'features' else 'nonzeros'}), got {array.shape}."
+        )
+    return np.array(array, dtype=dtype, order="C")
+
+
+def _check_declaration(features: Any) -> None:
+    owner = type(features).__name__
+    require_count(
+        owner, n_actions=features.n_actions, dimension=features.dimension, nonzeros=features.nonzeros
+    )
+    require_positive(owner, radius=features.radius)
+    if features.box is not None:
+        edges = np.asarray(features.box, dtype=float)  # [2, D]
+        if edges.ndim != 2 or len(edges) != 2 or not (edges[0] < edges[1]).all():
+            raise InputError(
+                f"`{owner}(box=...)` must be (low [D], high [D]) with low < high, got {features.box!r}."
+            )
+
+
+def _describe(features: Features, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": type(features).__name__,
+        "n_actions": int(features.n_actions),
+        "dimension": int(features.dimension),
+        "radius": float(features.radius),
+        "nonzeros": None if features.nonzeros is None else int(features.nonzeros),
+        **more,
+    }

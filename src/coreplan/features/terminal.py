@@ -1,0 +1,168 @@
+"""Episodes that end: one last column of the state, 0 while alive and 1 when terminated.
+
+A terminated state is absorbing, pays reward 0 for ever, and has a feature and a core pair of its own.
+The declared reward range is widened to contain 0: inside, all rewards are mapped to [0, 1] by one shift and
+scale, and a process that stops paying must then pay the image of 0, else the shift would reward or punish
+dying and change the best policy. All terminated states are one row, zeros and a 1, so that the core pair of
+one is the core pair of all. Truncation (a time limit) is not termination: it says nothing about the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base import FeatureError, InputError, IntArray, States
+from .batch import Phi, Sparse, put
+from .protocol import Features, checked, fingerprint
+
+
+def alive(states: Any) -> States:
+    """States `[n, D]` with the column of those that live: `[n, D + 1]`, float64; `[n]` counts as `[n, 1]`.
+
+    A policy that was planned through an adapter acts on `alive(observation[None])`.
+    """
+    states = np.asarray(states, dtype=np.float64)
+    if states.ndim == 0:
+        raise InputError("States come in batches: the first axis is the batch. For one state x give x[None].")
+    flat = states.reshape(len(states), -1)
+    return np.concatenate([flat, np.zeros((len(flat), 1))], axis=1)
+
+
+def terminated(columns: int) -> States:
+    """The terminated state `[D + 1]`: D zeros and a 1."""
+    return np.append(np.zeros(columns), 1.0)
+
+
+def ended(states: States) -> Any:
+    """Which states of the batch are terminated, bool `[n]`."""
+    return states[:, -1] != 0.0
+
+
+def widened(reward_range: tuple[float, float]) -> tuple[float, float]:
+    """The reward range with 0 in it; (0, 0), a problem without rewards, becomes (0, 1)."""
+    low, high = min(float(reward_range[0]), 0.0), max(float(reward_range[1]), 0.0)
+    return (low, high) if low < high else (0.0, 1.0)
+
+
+def terminal_pairs(states: States, actions: IntArray) -> tuple[States, IntArray]:
+    """Core pairs over living states, with their column and the pair (terminated, action 0) as the last."""
+    living = alive(states)
+    return np.vstack([living, terminated(living.shape[1] - 1)]), np.append(actions, 0)
+
+
+@dataclass(frozen=True)
+class TerminalFeatures:
+    """What `with_terminal` makes: phi of the living as `base` says, e_d for the terminated."""
+
+    base: Features
+    observe: Callable[[States], Any] | None = None
+
+    @property
+    def n_actions(self) -> int:
+        return self.base.n_actions
+
+    @property
+    def dimension(self) -> int:
+        return self.base.dimension + 1
+
+    @property
+    def radius(self) -> float:
+        return max(self.base.radius, 1.0)
+
+    @property
+    def nonzeros(self) -> int | None:
+        return self.base.nonzeros
+
+    @property
+    def name(self) -> str:
+        return f"{getattr(self.base, 'name', type(self.base).__name__)} with terminal"
+
+    @property
+    def core(self) -> Callable[[], tuple[States, IntArray]] | None:
+        """The base's core with the terminal pair. None where `observe` stands between state and base."""
+        carried = getattr(self.base, "core", None)
+        if carried is None or self.observe is not None:
+            return None
+        return lambda: terminal_pairs(*carried())
+
+    def covered(self, states: States) -> tuple[Features, States]:
+        """What a box is about: the base map, and what it sees of the living."""
+        return self.base, np.asarray(self._seen(states[~ended(states), :-1]))
+
+    def __call__(self, states: States) -> Phi:
+        states = np.asarray(states)
+        if states.ndim != 2 or states.shape[1] < 2:
+            raise FeatureError(
+                f"Features with a terminal column need states of shape (n, D + 1), the last column 0 (alive) or 1 "
+                f"(terminated); got {states.shape}. coreplan.problem.alive(states) appends the column."
+            )
+        living = ~ended(states)
+        phi = self._terminal(len(states))
+        if living.any():
+            known = checked(self.base, self._seen(states[living, :-1]))
+            put(phi, living, known)
+        return phi
+
+    def _terminal(self, n: int) -> Phi:
+        """Features of `n` terminated states."""
+        last = self.base.dimension
+        if self.nonzeros is None:
+            phi = np.zeros((n, self.n_actions, last + 1))
+            phi[:, :, last] = 1.0
+            return phi
+        shape = (n, self.n_actions, self.nonzeros)
+        weight = np.zeros(shape)
+        weight[:, :, 0] = 1.0
+        return Sparse(np.full(shape, last), weight)
+
+    def _seen(self, columns: States) -> States:
+        """Living states `[n, D]` as the base wants them: observed, in its own shape and dtype."""
+        if self.observe is not None:
+            return np.asarray(self.observe(columns))
+        shape = getattr(self.base, "state_shape", None)
+        if shape is None:
+            return columns
+        if int(np.prod(shape)) != columns.shape[1]:
+            raise FeatureError(
+                f"The features '{getattr(self.base, 'name', '')}' need states of {int(np.prod(shape))} columns; "
+                f"these have {columns.shape[1]}, besides the terminal one."
+            )
+        columns = columns.reshape(len(columns), *shape)
+        whole = np.dtype(self.base.state_dtype).kind in "iu"  # type: ignore[attr-defined]
+        return np.rint(columns).astype(np.int64) if whole else columns
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        return {
+            "kind": "TerminalFeatures",
+            "n_actions": int(self.n_actions),
+            "dimension": int(self.dimension),
+            "radius": float(self.radius),
+            "nonzeros": None if self.nonzeros is None else int(self.nonzeros),
+            "base": fingerprint(self.base),
+            "observe": "" if self.observe is None else getattr(self.observe, "__qualname__", "function"),
+        }
+
+
+def with_terminal(features: Features, observe: Callable[[States], Any] | None = None) -> TerminalFeatures:
+    """`features` over the first D columns, and one more feature for terminated states: dimension d + 1.
+
+    phi(terminated, a) = e_d for every action. Sparse features stay sparse with the same k, the radius is at
+    least 1, and a core set that the features carry gets the terminal column and one pair more. With
+    `observe(states [n, D])` the features see what it returns instead of the state; a carried core
+    set then speaks about observations and is dropped.
+    """
+    if isinstance(features, TerminalFeatures):
+        raise InputError(
+            "These features have a terminal column already; give the map over the living states."
+        )
+    if not isinstance(features, Features):
+        raise InputError(
+            f"`with_terminal(features)` needs a feature map, got {type(features).__name__}. FunctionFeatures "
+            "makes one from a function, coreplan.problem has ready ones (interpolation, tile_coding, ...)."
+        )
+    return TerminalFeatures(features, observe)

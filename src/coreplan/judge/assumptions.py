@@ -1,0 +1,358 @@
+"""`check`: what holds of the paper's assumptions for a problem and a core set, as numbers with a plain verdict each.
+
+Measured by simulation, on pairs that the uniform policy and a fitted greedy policy reach: what they do not reach was not
+measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import FloatArray, InputError, IntArray, as_generator, require_count
+from ..core import LARGEST, CoreSet, Cover, Pool, hull_distances, pair_features, rollout_pool, unit_vectors
+from ..features import (
+    Phi,
+    Sparse,
+    checked,
+    coverage,
+    dense,
+    entries,
+    length,
+    mass_outside,
+    row_scores,
+    stack,
+    with_constant,
+)
+from ..policy import SoftmaxPolicy
+from ..problem import Problem
+from ..sampled import Equations, Samples
+from ..simulate import Guard
+
+GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
+_DENSE = 3000  # dimensions of a matrix whose singular values are computed
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing measured: its light is green (holds), amber (watch it), red (does not hold) or grey (not measured)."""
+
+    name: str
+    value: float
+    light: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured, row by row, and the simulator queries that it took."""
+
+    rows: tuple[Row, ...]
+    queries: int
+
+    def __getitem__(self, name: str) -> Row:
+        return next(row for row in self.rows if row.name == name)
+
+    @property
+    def worst(self) -> str:
+        """The worst light of all."""
+        return max((row.light for row in self.rows), key=[GREY, GREEN, AMBER, RED].index)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types; what was not measured is null."""
+        rows = [{**vars(r), "value": r.value if math.isfinite(r.value) else None} for r in self.rows]
+        return {"rows": rows, "worst": self.worst, "queries": self.queries}
+
+
+def check(
+    problem: Problem,
+    core: CoreSet | None = None,
+    *,
+    queries: int = 20_000,
+    seed: int | np.random.Generator = 0,
+) -> Report:
+    """Measure the assumptions of a problem with a core set (by default the one it brings).
+
+    Half of the queries fit values on the core pairs, a quarter gathers reachable pairs by rollouts, a quarter
+    measures the Bellman residual of the fitted values there, on noise that the fit has not seen.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    if core is not None and not isinstance(core, CoreSet):
+        raise InputError(f"`check(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
+    require_count("check", least=100, queries=queries)
+    rng = as_generator(seed)
+    if core is None and problem.core_pairs is not None:
+        core = CoreSet.of(problem)
+    if core is None:
+        pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
+        rows = (*_features(problem, pool), _no_core(problem, pool))
+        return Report(rows, pool.queries)
+    return _with_core(problem, core, queries, rng)
+
+
+def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Generator) -> Report:
+    phi, d = core.features(problem.features), problem.features.dimension
+    spectrum = _spectrum(phi, d)
+    n = queries // 2 // len(core)
+    drawn = _drawn(problem, core, n, rng)
+    inside = _successors(problem, phi, drawn)
+    if n < 2 or d > _DENSE:
+        pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
+        few = f"{queries} queries are too few to fit values on {len(core)} core pairs; give at least {4 * len(core)}."
+        if d > _DENSE:
+            few = f"d = {d} is too large for values to be fitted here; `plan` can."
+        rows = (
+            *_features(problem, pool),
+            *spectrum,
+            *_hull(problem, phi, pool),
+            inside,
+            Row("Bellman residual", math.nan, GREY, few),
+        )
+        return Report(rows, n * len(core) + pool.queries)
+    theta = _fitted(problem, phi, drawn)
+    greedy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
+    pools = [rollout_pool(problem, p, max(queries // 8, 1), actions="all", seed=rng) for p in (None, greedy)]
+    pool = Pool(
+        np.concatenate([p.states for p in pools]),
+        np.concatenate([p.actions for p in pools]),
+        stack([p.features for p in pools]),
+        np.concatenate([p.visits for p in pools]),
+    )
+    residual, spent = _residual(problem, theta, pool, queries // 8, rng)
+    rows = (
+        *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), inside, _reach(phi, pool, d),
+        _radius_of_theta(problem, phi, theta), residual,
+    )  # fmt: skip
+    return Report(rows, n * len(core) + sum(p.queries for p in pools) + spent)
+
+
+# The features themselves.
+
+
+def _features(problem: Problem, pool: Pool) -> tuple[Row, ...]:
+    f = problem.features
+    longest = float(np.sqrt((entries(pool.features) ** 2).sum(axis=1).max()))
+    loose = longest < f.radius / 10
+    R = Row(
+        "R", longest, AMBER if loose else GREEN,
+        f"longest feature met {longest:.4g}, declared {f.radius:.4g}."
+        + (" The declared radius is more than ten times too large, and every bound with it." if loose else ""),
+    )  # fmt: skip
+    outside = coverage(f, pool.states)
+    box = Row("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
+    if outside is not None:
+        share = outside.outside / outside.total
+        box = Row("coverage", share, RED if share > 0.1 else AMBER, str(outside))
+    elif getattr(getattr(f, "base", f), "box", None) is None:
+        box = Row("coverage", math.nan, GREY, "the features declare no box.")
+    return R, box
+
+
+def _no_core(problem: Problem, pool: Pool) -> Row:
+    rank = _rank(pool.features, problem.features.dimension)
+    return Row(
+        "core set", 0.0, RED,
+        f"the problem brings none (features met have rank {rank} of d = {problem.features.dimension}). Plan with `grow`, "
+        "which needs none, or choose one: coreplan.core.select on a rollout_pool.",
+    )  # fmt: skip
+
+
+# The core set.
+
+
+def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
+    m = length(phi)
+    if unit_vectors(phi) is not None:
+        rank, condition = m, 1.0
+    elif min(m, d) > _DENSE:
+        why = f"m = {m}, d = {d}: too large for singular values."
+        return Row("rank", math.nan, GREY, why), Row("condition", math.nan, GREY, why)
+    else:
+        s = np.linalg.svd(dense(phi, d), compute_uv=False)
+        rank = int((s > s[0] * max(m, d) * np.finfo(float).eps).sum())
+        condition = float(s[0] / s[rank - 1]) if rank else math.inf
+    full = rank == d
+    text = f"rank {rank} of d = {d} from m = {m} core pairs."
+    light = GREEN if condition < 1e3 else AMBER if condition < 1e8 else RED
+    advice = (
+        ""
+        if condition < 1e3
+        else " Noise in the fitted values grows with it: scale the features, or choose other core pairs."
+    )
+    return (
+        Row(
+            "rank",
+            rank,
+            GREEN if full else AMBER,
+            text + ("" if full else " Some directions of theta are not determined by the core."),
+        ),
+        Row("condition", condition, light, f"condition number {condition:.3g} of the core features.{advice}"),
+    )
+
+
+def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
+    m = length(phi)
+    if m > LARGEST and unit_vectors(phi) is None:
+        return (
+            Row(
+                "hull error",
+                math.nan,
+                GREY,
+                f"m = {m} core pairs are too many; choose some with coreplan.core.select.",
+            ),
+        )
+    distance = hull_distances(phi, pool.features, problem.features.dimension)
+    largest, mean = float(distance.max()), float(pool.weights @ distance)
+    R = problem.features.radius
+    light = GREEN if largest <= 1e-6 * R else AMBER if mean <= 0.05 * R else RED
+    advice = (
+        ""
+        if light == GREEN
+        else " Assumption 1 fails by so much: add core pairs there (coreplan.core.select), or use `grow`."
+    )
+    return (
+        Row("hull error", largest, light, f"largest distance of a reachable feature from the core's hull {largest:.3g}, "
+            f"{mean:.3g} on average over visits (R = {R:.3g}).{advice}"),
+    )  # fmt: skip
+
+
+def _successors(problem: Problem, phi: Phi, drawn: _Drawn | None) -> Row:
+    """Whether features at next states of core pairs lie in the core's hull: what planners rely on, and watch."""
+    if drawn is None:
+        why = f"too few queries to ask every core pair once; give at least {2 * length(phi)}."
+        return Row("next states", math.nan, GREY, why)
+    cover = Cover(phi, problem.features.dimension, problem.discount)
+    cover.look(drawn.next_features)
+    if not cover.finding:
+        inside = "features at next states of core pairs lie in the core's hull."
+        return Row("next states", cover.far, GREEN, inside)
+    return Row("next states", cover.outside, GREY if math.isnan(cover.outside) else RED, cover.finding)
+
+
+def _reach(phi: Phi, pool: Pool, d: int) -> Row:
+    """Whether the core speaks of everything that is reached: the largest part of a feature outside the core's span."""
+    units = unit_vectors(phi)
+    if units is not None:
+        known = np.zeros(d, dtype=bool)
+        known[units] = True
+        value = float(mass_outside(pool.features, known).max(initial=0.0))
+    elif d > _DENSE:
+        return Row("reach", math.nan, GREY, f"d = {d} is too large for it to be measured.")
+    else:
+        C, F = dense(phi, d), dense(pool.features, d)
+        inside = np.linalg.lstsq(C.T, F.T, rcond=1e-10)[0]
+        value = float(np.linalg.norm(F.T - C.T @ inside, axis=0).max())
+    light = GREEN if value <= 1e-6 else RED
+    return Row(
+        "reach", value, light,
+        "every reachable feature is in the span of the core's." if light == GREEN else
+        f"reachable features leave the span of the core's by up to {value:.3g}: values there are made up. Add core pairs.",
+    )  # fmt: skip
+
+
+def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
+    """D: the norm of the smallest theta with the fitted values at the core pairs."""
+    q, d = _values(phi, theta), problem.features.dimension  # [m]
+    if unit_vectors(phi) is None:
+        if min(len(q), d) > _DENSE:
+            return Row("D", math.nan, GREY, f"m = {len(q)}, d = {d}: too large for least squares.")
+        norm = float(np.linalg.norm(np.linalg.lstsq(dense(phi, d), q, rcond=1e-10)[0]))
+    else:
+        norm = float(np.linalg.norm(q))
+    return Row(
+        "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must hold it."
+    )
+
+
+# Fitted values, and how well they solve Bellman's equation where the fit has not looked.
+
+
+class _Drawn(NamedTuple):
+    """Samples of core pairs."""
+
+    pair: IntArray  # [n]
+    rewards: FloatArray  # [n]
+    next_features: Phi  # [n, A, ...]
+
+
+def _drawn(problem: Problem, core: CoreSet, n: int, rng: np.random.Generator) -> _Drawn | None:
+    """n samples of every core pair; None for n = 0."""
+    if n == 0:
+        return None
+    pair = np.repeat(np.arange(len(core)), n)
+    rewards, y = Guard(problem, like=core.states).step(rng, core.states[pair], core.actions[pair])
+    return _Drawn(pair, rewards, checked(problem.features, y))
+
+
+def _fitted(problem: Problem, phi: Phi, drawn: _Drawn | None) -> FloatArray:
+    """theta `[d + 1]` of policy iteration through the core; the last entry is a constant."""
+    assert drawn is not None
+    d = problem.features.dimension
+    pairs = with_constant(phi, d)
+    samples = Samples(
+        Sparse(pairs.index[drawn.pair], pairs.weight[drawn.pair]), drawn.rewards,
+        with_constant(drawn.next_features, d), np.ones(len(drawn.pair)),
+    )  # fmt: skip
+    return Equations(samples, d, ridge=1e-6).iterate(drawn.rewards, problem.discount, np.zeros(d + 1))
+
+
+def _residual(
+    problem: Problem, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator
+) -> tuple[Row, int]:
+    """The part of r + gamma E max_a Q - Q that is not linear in the features, at n reachable pairs drawn by visits.
+
+    The linear part is the noise of the fit, and another theta would take it away. Two independent samples of a pair give
+    two estimates whose product has the square of the residual as its mean, so that simulation noise adds nothing on
+    average; both are projected off the features' span first, and the degrees of freedom that this costs are given back.
+    """
+    if problem.features.dimension > _DENSE:
+        why = f"d = {problem.features.dimension} is too large for it to be measured."
+        return Row("Bellman residual", math.nan, GREY, why), 0
+    which = rng.choice(len(pool), size=n, p=pool.weights)
+    states, actions = pool.states[which], pool.actions[which]
+    phi = pair_features(problem.features, states, actions)
+    Q, F = _values(phi, theta), dense(phi, problem.features.dimension)
+    guard, top, halves = Guard(problem, like=pool.states), 1.0 / (1.0 - problem.discount), []
+    for _ in range(2):
+        r, y = guard.step(rng, states, actions)
+        halves.append(r + problem.discount * np.clip(_best(problem, y, theta), 0.0, top) - Q)
+    U, s, _ = np.linalg.svd(F, full_matrices=False)
+    U = U[:, s > s[0] * 1e-10]
+    free = n - U.shape[1]
+    if free < n // 2:
+        why = f"{n} pairs are too few for features of rank {U.shape[1]}; give at least {16 * U.shape[1]} queries."
+        return Row("Bellman residual", math.nan, GREY, why), 2 * n
+    one, two = (h - U @ (U.T @ h) for h in halves)
+    mean, error = float(one @ two) / free, float((one * two).std()) / math.sqrt(free)
+    value, least, most = (math.sqrt(max(mean + c * error, 0.0)) for c in (0.0, -2.0, 2.0))
+    light = GREEN if least <= 0.01 else AMBER if least <= 0.05 else RED
+    advice = (
+        " At this number of queries nothing smaller than that can be seen."
+        if light == GREEN
+        else " The features cannot express the values they lead to: enrich them."
+    )
+    return Row(
+        "Bellman residual", value, light,
+        f"between {least:.3g} and {most:.3g} (two standard errors; root mean square over visits, a stand-in for the "
+        f"inherent Bellman error). A policy greedy on such values may lose twice that.{advice}",
+    ), 2 * n  # fmt: skip
+
+
+def _values(phi: Phi, theta: FloatArray) -> FloatArray:
+    """phi . theta of rows, theta `[d + 1]` with a constant as its last entry."""
+    return row_scores(phi, theta[:-1]) + theta[-1]
+
+
+def _best(problem: Problem, states: Any, theta: FloatArray) -> FloatArray:
+    """max_a Q(x, a) over the available actions, `[n]`."""
+    policy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
+    actions = policy.act(states, 0)
+    return _values(pair_features(problem.features, states, actions), theta)
+
+
+def _rank(phi: Phi, d: int) -> str:
+    return str(int(np.linalg.matrix_rank(dense(phi, d)))) if d <= _DENSE else "unknown"

@@ -1,0 +1,252 @@
+"""`certify`: an interval that holds the policy's value and the optimum, from simulator queries alone.
+
+lower <= v_pi needs no assumption. v* <= upper needs a linear MDP and an exact core set; what could be measured of that
+is part of the answer. docs/certificate.md has the derivation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base import SHARE, FloatArray, InputError, as_generator, available_memory, require_count
+from ...core import CoreSet
+from ...features import fingerprint
+from ...policy import SoftmaxPolicy
+from ...problem import Problem
+from ...simulate import Guard
+from ..value import Evaluation, evaluate
+from .condition import Condition, check
+from .fitting import Basis, Means, PolicyValues, Samples
+from .lower import lower_bound
+from .upper import Rule, make_rule, upper_bound
+
+_FIRST, _SECOND, _ROLLOUTS = 0.22, 0.36, 0.36  # shares of the queries; what they leave checks the condition
+_HEAVY = (0.0, 0.05, 2.0)  # which pairs a rule treats to second order: all, those with weight, none
+_LARGEST = 5000  # core pairs or features
+_FEW = 100  # pairs; with more, second order has never paid, and it is slow
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """With probability `confidence`: lower <= v_pi, and v* <= upper if what it `assumes` is true.
+
+    `holds` says whether what could be checked of the assumptions was found true: False means that `upper` is no bound, and
+    `gap` is None; True means that no violation was met. Misspecification of up to `condition.unseen` may have gone
+    unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
+    """
+
+    lower: float
+    upper: float
+    confidence: float
+    assumes: tuple[str, ...]
+    holds: bool
+    queries: int
+    initial_draws: int
+    condition: Condition
+    exact: Evaluation | None = None  # where the problem can be enumerated
+
+    @property
+    def gap(self) -> float | None:
+        """The policy is at most this much worse than the optimum; None where the condition does not hold."""
+        return self.upper - self.lower if self.holds else None
+
+    @property
+    def sentence(self) -> str:
+        """The certificate in words."""
+        if self.gap is not None:
+            return (
+                f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
+                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, conditional on what is assumed. No "
+                f"violation was met; residuals of up to {self.condition.unseen:.2g} would pass unseen, and come on top."
+            )
+        return (
+            f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. That the "
+            f"policy's value is at least {self.lower:.6f} holds all the same, with confidence {self.confidence:g}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for JSON."""
+        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        record |= {
+            "assumes": list(self.assumes),
+            "condition": dataclasses.asdict(self.condition),
+            "gap": self.gap,
+        }
+        record["exact"] = None
+        if self.exact is not None:
+            record["exact"] = {
+                n: getattr(self.exact, n) for n in ("value", "optimum", "uniform", "gap", "sub")
+            }
+        return record
+
+
+def certify(
+    problem: Problem,
+    core: CoreSet | None,
+    policy: SoftmaxPolicy,
+    theta: FloatArray | None = None,
+    *,
+    queries: int = 50_000,
+    confidence: float = 0.95,
+    seed: int | np.random.Generator = 0,
+) -> Certificate:
+    """How far a policy can be from optimal, from fresh queries.
+
+    Parameters
+    ----------
+    core: the core set; None for the one that the problem brings.
+    theta: `[d]`, used for the upper bound as it is. Left out, it is fitted on the first half of the core samples so that the
+        confidence bound is small; the second half computes the bound. A theta of your own is rarely better.
+    queries: in all; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
+    confidence: of both bounds together: each is given half of the risk.
+
+    The core samples go to the pairs that matter. The lower bound costs about a third of the queries, and its rollouts
+    use the fitted values of the policy only to lower variance. Bounds are wide where rewards or values jump rarely and far:
+    no method can exclude what it has not sampled.
+    """
+    core, budget, rng = (
+        _checked(problem, core, policy, theta, queries, confidence),
+        int(queries),
+        as_generator(seed),
+    )
+    gamma, alpha = problem.discount, (1 - confidence) / 2
+    guard, basis = Guard(problem, like=core.states), Basis.of(problem, core)
+    rho = len(basis.actions)
+    _enough(budget, rho, gamma)
+    _fits(problem, basis, budget)
+    first = basis.draw(problem, guard, np.arange(int(_FIRST * budget)) % rho, rng)
+    n = int(_SECOND * budget)
+    rule = _best_rule(basis, first, n, gamma, alpha, theta)
+    second = basis.draw(problem, guard, rng.choice(rho, size=n, p=rule.p), rng)
+    upper = upper_bound(basis, rule, second, gamma).bound
+    values = PolicyValues.of(basis, first, gamma, policy)
+    lower = lower_bound(problem, guard, policy, values, int(_ROLLOUTS * budget), alpha, rng)
+    met = np.concatenate([first.initial[:200], first.states[-2000:], second.states[:2000], lower.visited])
+    left = budget - len(first) - len(second) - lower.queries
+    condition = check(problem, guard, basis, rule.fit.theta, second, met, left, rng)
+    upper = min(upper + condition.excess, 1.0)
+    exact = evaluate(problem, policy) if problem.tabular is not None else None
+    return Certificate(
+        lower=lower.bound, upper=upper, confidence=float(confidence), assumes=_assumptions(condition, lower.bound, upper),
+        holds=condition.holds and lower.bound <= upper,
+        queries=len(first) + len(second) + lower.queries + condition.queries,
+        initial_draws=len(first) + len(second) + lower.rollouts, condition=condition, exact=exact,
+    )  # fmt: skip
+
+
+def _best_rule(
+    basis: Basis, first: Samples, n: int, gamma: float, alpha: float, theta: FloatArray | None
+) -> Rule:
+    """The kind of rule that does best on the two halves of the first half, made again from all of it."""
+    rho, means = len(basis.actions), Means(basis, first, gamma)
+    full = means.fit(means.optimise() if theta is None else theta)
+    if rho > _FEW:
+        return make_rule(means, full, n, means.count.min(), gamma, alpha, _HEAVY[-1], theta is None)
+    odd = np.arange(len(first)) // rho % 2 == 1  # whole rounds, so that each half has all pairs
+    fitted, held_out = Means(basis, first.take(~odd), gamma), first.take(odd)
+    even = np.bincount(held_out.pair, minlength=rho) / len(held_out)
+    start = fitted.fit(fitted.optimise() if theta is None else theta)
+    bounds = []
+    for heavy in _HEAVY:
+        rule = make_rule(
+            fitted, start, len(held_out), fitted.count.min(), gamma, alpha, heavy, theta is None, even
+        )
+        bounds.append(upper_bound(basis, rule, held_out, gamma).bound)
+    heavy = _HEAVY[int(np.argmin(bounds))]
+    return make_rule(means, full, n, means.count.min(), gamma, alpha, heavy, theta is None)
+
+
+def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
+    hull = f"largest distance {c.hull_error:.3g} on {c.hull_pairs:,} reachable pairs"
+    linear = (
+        f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
+    )
+    if c.excess:
+        linear += f"; upper is raised by {c.excess:.3g}, what residuals may be there, conditional on there being none larger"
+    else:
+        linear += f"; up to {c.unseen:.3g} would have passed unseen there: add it to upper to cover it"
+    crossed = (
+        f"upper {upper:.6f} is below lower {lower:.6f}: what is assumed is false, or chance was against it",
+    )
+    return (
+        "lower: rewards lie in the declared range, as every query was checked to do; nothing else",
+        f"upper, the core is exact (each reachable feature vector is a convex combination of the core's): {hull}",
+        f"upper, the MDP is linear in the features (r + gamma P V is, at reachable pairs): {linear}",
+        *(crossed if upper < lower else ()),
+    )
+
+
+def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any) -> CoreSet:
+    """The core set, or an error about the first argument that cannot be used."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    if not isinstance(policy, SoftmaxPolicy):
+        raise InputError(
+            f"`certify(policy=...)` must be a SoftmaxPolicy, as plan(...).policy and load_policy give; got "
+            f"{type(policy).__name__}. Plan first."
+        )
+    if policy.features is None:
+        raise InputError(
+            "The policy was loaded without its features, so it cannot act. Load it with load_policy(path, problem=...)."
+        )
+    if fingerprint(policy.features) != fingerprint(problem.features):
+        raise InputError(
+            f"The policy speaks about other features than the problem '{problem.name}' has: "
+            f"{dict(policy.features.description)} against {dict(problem.features.description)}. Certify a policy on the "
+            "problem that it was planned for."
+        )
+    if core is not None and not isinstance(core, CoreSet):
+        raise InputError(f"`certify(core=...)` must be a CoreSet or None, got {type(core).__name__}.")
+    real = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
+    if not real or not 0.0 < float(confidence) < 1.0:
+        raise InputError(f"`certify(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
+    require_count("certify", queries=queries)
+    d = problem.features.dimension
+    if theta is not None and (np.shape(theta) != (d,) or not np.isfinite(theta).all()):
+        raise InputError(
+            f"`certify(theta=...)` must be {d} finite numbers, or left out to be fitted; got shape {np.shape(theta)}."
+        )
+    core = CoreSet.of(problem) if core is None else core
+    if max(len(core), d) > _LARGEST:
+        raise InputError(
+            f"`certify` solves dense systems of the core's size, and at most {_LARGEST:,} fit; '{problem.name}' has "
+            f"{len(core):,} core pairs and {d:,} features. evaluate(problem, policy) bounds the value by rollouts."
+        )
+    return core
+
+
+def least_queries(rho: int, gamma: float) -> int:
+    """The fewest queries with which every part has something to work on; a useful gap takes many more."""
+    return max(60 * rho, math.ceil(60 / (1 - gamma)), 1000)
+
+
+def _enough(queries: int, rho: int, gamma: float) -> None:
+    least = least_queries(rho, gamma)
+    if queries < least:
+        raise InputError(
+            f"`certify(queries={queries})` is too few: {rho} independent core pairs and the discount {gamma:g} need at "
+            f"least {least:,}, and a useful gap takes perhaps {20 * least:,}."
+        )
+
+
+def _fits(problem: Problem, basis: Basis, queries: int) -> None:
+    """Raise, before the first query, if the samples would not fit into memory."""
+    f = problem.features
+    numbers = f.n_actions * (2 * f.nonzeros if f.nonzeros else f.dimension) + basis.states[0].size
+    rho = len(basis.actions)
+    steps = 5 * rho if rho <= _FEW else 0  # how samples move with each sign, and what that takes
+    row = 8 * (2 * numbers + 4)  # a next state and an initial state
+    needed = row * queries + 8 * (steps + 16) * _SECOND * queries + 48 * basis.core.size
+    room = SHARE * available_memory()
+    if needed > room:
+        raise InputError(
+            f"`certify(queries={queries})` would store features of about {2 * queries:,} states, with what is computed from "
+            f"them {needed / 1e9:.3g} GB, and {room / 1e9:.3g} GB may be used here. Give fewer queries; discount and core "
+            f"set need at least {least_queries(rho, problem.discount):,}. evaluate(problem, policy) stores none."
+        )

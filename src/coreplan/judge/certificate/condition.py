@@ -1,0 +1,107 @@
+"""Does the certificate's condition hold? Measured on fresh reachable pairs; what was not met was not measured.
+
+In a linear MDP with an exact core set every reachable state is an initial state or a next state of a core pair. So it
+is enough to look there: are all features in the hull of the core's, and is r + gamma P V linear in them?
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...base import FloatArray, IntArray, States
+from ...core import GrowingHull, Points
+from ...features import Phi, available, checked, dense, flat, length, rows_of, take
+from ...problem import Problem
+from ...simulate import Guard
+from .fitting import Basis, Samples, greedy_values
+
+_PAIRS = 4000  # whose distance from the hull is measured
+_FRESH = 32  # pairs whose residual is measured, by sampling
+_EXACT = 1e-5  # distances below this, relative to the features' size, are rounding
+_DOUBT = 1e-3  # the chance that noise alone raises the alarm
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What was measured. `violation` is the residual of r + gamma P V that is largest against its noise."""
+
+    hull_error: float  # largest distance of a feature vector from the hull of the core's
+    hull_pairs: int  # pairs measured for it
+    hull_exact: bool
+    violation: float  # residuals enter normalised values as they are
+    noise: float  # what noise alone may do to it
+    unseen: float  # no residual of the fresh pairs is likely to be larger: what misspecification noise may have hidden
+    excess: float  # `unseen` where some residual is beyond noise, else 0: by this `upper` is raised
+    fresh: int  # pairs sampled for it
+    queries: int  # that took
+
+    @property
+    def holds(self) -> bool:
+        """No feature outside the hull, and no residual beyond noise."""
+        return self.hull_exact and abs(self.violation) <= self.noise
+
+
+def check(
+    problem: Problem, guard: Guard, basis: Basis, theta: FloatArray, samples: Samples, states: States, queries: int,
+    rng: np.random.Generator,
+) -> Condition:  # fmt: skip
+    """Measure on `states [k, ...]` and spend at most `queries` on residuals, those of the values of `theta [d]`."""
+    states = states[rng.permutation(len(states))]
+    error, pairs, exact = _hull(problem, basis, states[: max(_PAIRS // problem.n_actions, 1)])
+    chosen, actions = _fresh_pairs(problem, states, rng)
+    repeat = max(queries // len(actions), 1)
+    residual, noise = _residuals(problem, guard, basis, theta, samples, chosen, actions, repeat, rng)
+    worst = int(np.argmax(np.abs(residual) / noise))
+    unseen = max(float((residual + noise).max()), 0.0)  # only positive residuals raise the optimum
+    return Condition(
+        error, pairs, exact, float(residual[worst]), float(noise[worst]), unseen,
+        unseen if (residual > noise).any() else 0.0, len(actions), repeat * len(actions),
+    )  # fmt: skip
+
+
+def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, bool]:
+    """The largest distance from the core's hull over all available pairs of the states, how many, and whether it is 0."""
+    phi = checked(problem.features, states)
+    rows = take(flat(phi), np.flatnonzero(available(phi).ravel()))
+    m, n = len(basis.core), length(rows)
+    hull = GrowingHull(Points(np.concatenate([basis.core, dense(rows, basis.core.shape[1])])))
+    for j in range(m):
+        hull.add(j)
+    hull.refresh(np.arange(m, m + n))
+    error = float(hull.bound[m:].max())
+    return error, n, error <= _EXACT * max(math.sqrt(float((basis.core**2).sum(axis=1).mean())), 1e-300)
+
+
+def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> tuple[States, IntArray]:
+    """Some of the states, each with a random action that can be taken there."""
+    states = states[:_FRESH]
+    allowed = available(checked(problem.features, states))  # [k, A]
+    return states, np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
+
+
+def _residuals(
+    problem: Problem, guard: Guard, basis: Basis, theta: FloatArray, s: Samples, states: States, actions: IntArray,
+    repeat: int, rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """(r + gamma P V)(z) minus the core's combination, `[k]`, each with a Bernstein margin for its noise."""
+    gamma, k, rho = problem.discount, len(actions), len(basis.actions)
+
+    def targets(rewards: FloatArray, phi: Phi) -> FloatArray:
+        return rewards + gamma * greedy_values(phi, theta)
+
+    x = targets(s.rewards, s.phi)  # [n]
+    count = np.maximum(np.bincount(s.pair, minlength=rho), 1)
+    mean = np.bincount(s.pair, x, rho) / count
+    variance = np.bincount(s.pair, (x - mean[s.pair]) ** 2, rho) / count
+    rewards, next_states = guard.step(rng, np.repeat(states, repeat, axis=0), np.repeat(actions, repeat))
+    y = targets(rewards, checked(problem.features, next_states)).reshape(k, repeat)
+    phi = checked(problem.features, states)
+    beta = dense(rows_of(phi, actions), len(theta)) @ basis.inverse  # [k, rho]
+    log_doubt = math.log(2 * k / _DOUBT)
+    spread = max(float(x.max()), float(y.max())) - min(float(x.min()), float(y.min()))
+    both = y.var(axis=1) / repeat + beta**2 @ (variance / count)
+    noise = np.sqrt(2 * both * log_doubt) + spread * log_doubt / (3 * repeat)
+    return y.mean(axis=1) - beta @ mean, noise + 1e-9 * max(np.abs(mean).max(), 1.0)

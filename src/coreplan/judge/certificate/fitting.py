@@ -1,0 +1,238 @@
+"""The certificate's first half: samples of core pairs, and what is fitted to them.
+
+Only a basis J of the core pairs is sampled: in a linear MDP the others are its linear combinations. Whatever is fitted
+here may be wrong without harm: the bounds that use it are computed on samples of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy.linalg import qr
+
+from ...base import FloatArray, IntArray, States
+from ...core import CoreSet
+from ...features import Phi, add, checked, dense, length, n_actions, score, take
+from ...features import kernels as softmax
+from ...policy import SoftmaxPolicy
+from ...problem import Problem
+from ...simulate import Guard
+
+_ROUNDS = 60  # of policy iteration: it takes a handful
+
+
+@dataclass(frozen=True)
+class Samples:
+    """n transitions from basis pairs and as many initial states, with features."""
+
+    pair: IntArray  # [n], positions in the basis
+    rewards: FloatArray  # [n]
+    states: States  # [n, ...] next states
+    phi: Phi  # [n, A, ...] of the next states
+    initial: States  # [n, ...]
+    initial_phi: Phi  # [n, A, ...]
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    def take(self, which: Any) -> Samples:
+        """Some of them."""
+        return Samples(
+            self.pair[which], self.rewards[which], self.states[which], take(self.phi, which),
+            self.initial[which], take(self.initial_phi, which),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Basis:
+    """rho core pairs whose features span those of all m, and how they do."""
+
+    states: States  # [rho, ...]
+    actions: IntArray  # [rho]
+    Phi: FloatArray  # [rho, d]
+    inverse: FloatArray  # [d, rho], the pseudo-inverse of Phi
+    C: FloatArray  # [m, rho]: Phi~ = C Phi
+    core: FloatArray  # [m, d], Phi~
+
+    @classmethod
+    def of(cls, problem: Problem, core: CoreSet) -> Basis:
+        """All core pairs where they are independent, else a well-conditioned choice (pivoted QR)."""
+        Phi = dense(core.features(problem.features), problem.features.dimension)
+        _, R, order = qr(Phi.T, mode="economic", pivoting=True)
+        size = np.abs(np.diag(R))
+        rank = max(int((size > 1e-9 * size[0]).sum()), 1)
+        J = np.sort(order[:rank])
+        inverse = np.linalg.pinv(Phi[J])
+        C = np.eye(len(Phi)) if rank == len(Phi) else Phi @ inverse
+        return cls(core.states[J], core.actions[J], Phi[J], inverse, C, Phi)
+
+    @property
+    def signed(self) -> bool:
+        """Whether some core pair is not a convex combination of the basis."""
+        return bool(self.C.min() < -1e-12)
+
+    def draw(self, problem: Problem, guard: Guard, pair: IntArray, rng: np.random.Generator) -> Samples:
+        """One transition from each of the basis pairs `pair [n]`, and n initial states."""
+        initial = guard.initial(rng, len(pair))
+        rewards, states = guard.step(rng, self.states[pair], self.actions[pair])
+        features = problem.features
+        return Samples(pair, rewards, states, checked(features, states), initial, checked(features, initial))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """theta, the direction matrix B that flattens core residuals, and the occupancy kappa of the basis."""
+
+    theta: FloatArray  # [d]
+    B: FloatArray  # [d, rho]: to first order, theta + B u has residuals delta - u
+    kappa: FloatArray  # [rho]: (1 - gamma) f0' B
+    delta: FloatArray  # [rho], residuals r_j + gamma P V - phi_j . theta on the first half
+    sigma: FloatArray  # [rho], standard deviations of r + gamma V(y)
+    start: float  # (1 - gamma) nu0 . V on the first half
+
+
+class Means:
+    """Sample means by basis pair: the plug-in model on the first half."""
+
+    def __init__(self, basis: Basis, samples: Samples, gamma: float) -> None:
+        self.basis, self.samples, self.gamma = basis, samples, gamma
+        self.count = np.bincount(samples.pair, minlength=len(basis.actions))  # [rho], all positive
+        self.r = np.bincount(samples.pair, samples.rewards, len(self.count)) / self.count
+
+    def policy(self, theta: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+        """F `[rho, d]` and f0 `[d]`: mean features of next and initial states under softmax(scale phi . theta)."""
+        s, d = self.samples, len(theta)
+        F = _mean_features(s.phi, theta, scale, s.pair, len(self.count), d) / self.count[:, None]
+        f0 = _mean_features(s.initial_phi, theta, scale, np.zeros(len(s), np.int64), 1, d)[0] / len(s)
+        return F, f0
+
+    def directions(self, F: FloatArray) -> FloatArray:
+        """B = Phi_J^+ (I - gamma F Phi_J^+)^-1, `[d, rho]`."""
+        return self._solve(F, np.eye(len(self.count)))
+
+    def _solve(self, F: FloatArray, right: FloatArray) -> FloatArray:
+        inverse = self.basis.inverse
+        system = np.eye(len(self.count)) - self.gamma * F @ inverse
+        try:
+            return inverse @ np.linalg.solve(system, right)
+        except np.linalg.LinAlgError:
+            return inverse @ np.linalg.lstsq(system, right, rcond=None)[0]
+
+    def evaluate(self, theta: FloatArray, scale: float, bonus: Any = 0.0) -> FloatArray:
+        """The fitted action values of softmax(scale phi . theta), with `bonus [rho]` added to rewards (LSTD-Q)."""
+        F, _ = self.policy(theta, scale)
+        return self._solve(F, self.r + bonus)
+
+    def optimise(self, bonus: FloatArray | None = None, theta: FloatArray | None = None) -> FloatArray:
+        """Policy iteration in the plug-in model, from `theta`; of its iterates the one with the least bound there."""
+        bonus = np.zeros(len(self.count)) if bonus is None else bonus
+        theta = np.zeros(self.basis.Phi.shape[1]) if theta is None else theta
+        best, least = theta, np.inf
+        for _ in range(_ROUNDS):
+            new = self.evaluate(theta, np.inf, bonus)
+            bound = self.bound(new, bonus)
+            if bound < least:
+                best, least = new, bound
+            if np.abs(new - theta).max() <= 1e-10 * max(1.0, np.abs(new).max()):
+                break
+            theta = new
+        return best
+
+    def fit(self, theta: FloatArray) -> Fit:
+        """What the first half says of theta."""
+        s, gamma = self.samples, self.gamma
+        F, f0 = self.policy(theta, np.inf)
+        B = self.directions(F)
+        mean, sigma = self.moments(s.rewards + gamma * greedy_values(s.phi, theta))
+        start = float((1 - gamma) * greedy_values(s.initial_phi, theta).mean())
+        return Fit(theta, B, (1 - gamma) * f0 @ B, mean - self.basis.Phi @ theta, sigma, start)
+
+    def bound(self, theta: FloatArray, bonus: FloatArray) -> float:
+        """U(theta) in the plug-in model: (1 - gamma) nu0 . V + max_j delta_j over the whole core."""
+        s = self.samples
+        mean, _ = self.moments(s.rewards + self.gamma * greedy_values(s.phi, theta))
+        start = (1 - self.gamma) * greedy_values(s.initial_phi, theta).mean()
+        return float(start + (self.basis.C @ (mean + bonus - self.basis.Phi @ theta)).max())
+
+    def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and standard deviations of `x [n]` by basis pair, `[rho]` each."""
+        pair, rho = self.samples.pair, len(self.count)
+        mean = np.bincount(pair, x, rho) / self.count
+        square = np.bincount(pair, (x - mean[pair]) ** 2, rho)
+        return mean, np.sqrt(square / np.maximum(self.count - 1, 1))
+
+
+@dataclass(frozen=True)
+class PolicyValues:
+    """V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]: the policy's values as fitted on the first half."""
+
+    policy: SoftmaxPolicy
+    theta: FloatArray  # [d]
+    high: float  # at most H = 1 / (1 - gamma)
+
+    @classmethod
+    def of(cls, basis: Basis, samples: Samples, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
+        """LSTD-Q."""
+        theta = Means(basis, samples, gamma).evaluate(policy.theta, policy.scale)
+        return cls(policy, theta, float(np.clip((basis.core @ theta).max(), 1e-9, 1 / (1 - gamma))))
+
+    def values(self, problem: Problem, states: States) -> FloatArray:
+        """V of a batch, `[n]`."""
+        phi = checked(problem.features, states)
+        return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
+
+
+def greedy_values(phi: Phi, theta: FloatArray) -> FloatArray:
+    """V(x) = max_a phi(x, a) . theta, `[n]`."""
+    out = np.empty(length(phi))
+    _greedy_values(phi, theta, out)
+    return out
+
+
+def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatArray) -> FloatArray:
+    """sum_a pi(a|x) phi(x, a) . theta, `[n]`, for pi = softmax(scale phi . policy_theta)."""
+    out = np.empty(length(phi))
+    _values_under(phi, policy_theta, scale, theta, out)
+    return out
+
+
+def _mean_features(
+    phi: Phi, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
+) -> FloatArray:
+    """sum over the states of each group of sum_a pi(a|x) phi(x, a), `[groups, d]`."""
+    pi = np.empty((len(group), n_actions(phi)))
+    softmax.probabilities(phi, theta, scale, pi)
+    out = np.zeros((n_groups, d))
+    _accumulate(phi, pi, group, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _greedy_values(phi, theta, out):
+    A = n_actions(phi)
+    for n in range(out.shape[0]):
+        out[n] = -np.inf
+        for a in range(A):
+            out[n] = max(out[n], score(phi, n, a, theta))
+
+
+@njit(cache=True, nogil=True)
+def _values_under(phi, policy_theta, scale, theta, out):
+    p = np.empty(n_actions(phi))
+    for n in range(out.shape[0]):
+        softmax.softmax(phi, n, policy_theta, scale, p)
+        out[n] = 0.0
+        for a in range(p.shape[0]):
+            if p[a] > 0.0:
+                out[n] += p[a] * score(phi, n, a, theta)
+
+
+@njit(cache=True, nogil=True)
+def _accumulate(phi, pi, group, out):
+    for n in range(pi.shape[0]):
+        for a in range(pi.shape[1]):
+            if pi[n, a] > 0.0:
+                add(phi, n, a, pi[n, a], out[group[n]])

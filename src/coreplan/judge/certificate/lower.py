@@ -1,0 +1,110 @@
+"""The certificate's lower bound on a policy's value, by rollouts. It assumes nothing but the reward range.
+
+For ANY bounded V >= 0, with d_t = r_t + gamma V(x_{t+1}) - V(x_t), V^pi(x_0) = V(x_0) + E sum_t gamma^t d_t. A rollout
+goes on with probability q = gamma^c a step, and step t counts with weight w_t = (gamma/q)^t: unbiased, with d_t nearly
+without mean where V is near V^pi, so that short rollouts lose little. Because V^pi >= 0, a rollout may also be given up
+at any time at the cost of w_t V(x_t): that never overstates the value, and it bounds outcomes from below.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...base import FloatArray, IntArray, States
+from ...policy import SoftmaxPolicy
+from ...problem import Problem
+from ...sampled import lower_mean
+from ...simulate import Guard
+from .fitting import PolicyValues
+
+_C = 0.85  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
+_LONGEST = 8.0  # mean lengths; a rollout that is longer is given up: one in three thousand
+_PILOT = 0.06  # of the budget; with few queries more, so that it has some rollouts
+_KEEP = 300  # states kept of a step
+
+
+@dataclass(frozen=True)
+class Lower:
+    """The bound, its rollouts and what they cost."""
+
+    bound: float
+    mean: float
+    rollouts: int
+    queries: int
+    visited: States  # [k, ...] states met on the way, for checking conditions
+
+
+def lower_bound(
+    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
+    rng: np.random.Generator,
+) -> Lower:  # fmt: skip
+    """The policy's value is above `bound` with probability 1 - alpha.
+
+    `fitted` was made from other samples. It decides how wide the interval is, never whether it is valid.
+    """
+    gamma = problem.discount
+    q = gamma**_C
+    # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
+    longest = math.ceil(_LONGEST / (1 - q))
+    pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
+    tried, lows, spent, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
+    give_up = float(lows.min() - tried.std())
+    planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
+    z: list[FloatArray] = []
+    visited: list[States] = []
+    while budget - spent >= longest:  # true at first, by `least_queries`; giving up leaves queries for more
+        steps = lengths(budget - spent, q, rng)
+        outcomes, _, more, met = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+        z.append((1 - gamma) * outcomes)
+        visited.append(met)
+        spent, rollouts = spent + more, rollouts + len(steps)
+    lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
+    spread = max((1 - gamma) * float(tried.std()), 1e-9)
+    normalised = np.concatenate(z)
+    bound = lower_mean(normalised, lowest, alpha, spread, planned)
+    return Lower(max(bound, 0.0), float(normalised.mean()), rollouts, spent, np.concatenate(visited))
+
+
+def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
+    """Lengths of the rollouts, `[n]`, at least one. A rollout starts only where the longest still fits the
+    budget, so that whether it starts never depends on its own length: else short ones would be preferred.
+    """
+    longest = min(math.ceil(_LONGEST / (1 - q)), budget)
+    steps = rng.geometric(1 - q, size=max(budget // longest, 1) + 2 * math.ceil(budget * (1 - q)))
+    steps = np.minimum(steps, longest)
+    before = np.concatenate([[0], np.cumsum(steps)[:-1]])
+    return steps[before + longest <= budget]
+
+
+def _rollouts(
+    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, int, States]:  # fmt: skip
+    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, queries, some states met."""
+    gamma = problem.discount
+    q = gamma**_C
+    longest = math.ceil(_LONGEST / (1 - q))
+    states = guard.initial(rng, len(steps))
+    V = fitted.values(problem, states)
+    z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
+    visited, queries = [states[:_KEEP]], 0
+    for t in range(1, int(steps.max()) + 1):
+        rewards, states = guard.step(rng, states, policy.act(states, rng))
+        V_next = fitted.values(problem, states)
+        queries += len(live)
+        z[live] += w * (rewards + gamma * V_next - V)
+        w *= gamma / q
+        left = z[live] - w * V_next  # after giving up
+        lows[live] = np.minimum(lows[live], left)
+        cut = (left < give_up) | ((steps[live] == t) & (t == longest))
+        z[live[cut]] -= w * V_next[cut]
+        going = ~cut & (steps[live] > t)
+        live, states, V = live[going], states[going], V_next[going]
+        if t & (t - 1) == 0:  # at powers of two
+            visited.append(states[:_KEEP])
+        if not len(live):
+            break
+    return z, lows, queries, np.concatenate(visited)

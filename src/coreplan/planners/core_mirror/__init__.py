@@ -1,0 +1,5 @@
+"""`CoreMirror`: streaming value iteration through the core set."""
+
+from .planner import CoreMirror
+
+__all__ = ["CoreMirror"]

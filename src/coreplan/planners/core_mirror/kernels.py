@@ -1,0 +1,171 @@
+"""CoreMirror, compiled: one sweep over the core set.
+
+`tell` reads as docs/core-mirror.md does: the policy pi_t, one sampled Bellman backup for every core pair, theta_t through
+the core features, the weighted sum of thetas that is the next policy. Beside it the stream is watched for features with
+large coefficients (`watch`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ...base import FloatArray, IntArray
+from ...features import score, score_row, softmax
+from .cover import follow, watch
+
+SHARPNESS = 10.0  # of the policy, times t^2, over the span of the values
+SAFE = 4.0  # coefficients of this l1-norm are taken at a full step
+_NO_SPAN = 1e-12  # values that differ by less, relatively, are equal
+
+
+class State(NamedTuple):
+    """Everything that goes from one sweep to the next: O(m + d) numbers."""
+
+    theta: FloatArray  # [d] theta_{t-1}
+    mean: FloatArray  # [d] mean of theta_1..theta_{t-1} with weights 1..t-1; their plain sum where beta is given
+    kept: FloatArray  # [d] `mean` as it was at iteration J, uniform on the iterations so far
+    q: FloatArray  # [m] the last backup of each core pair
+    lam: FloatArray  # [m] occupancy of the core pairs, where it allots queries
+    mean_lam: FloatArray  # [m] averaged like theta
+    counts: IntArray  # [2] sweeps done, J
+    seen: FloatArray  # [1] largest l1-norm of coefficients of a feature on the core features
+    td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
+
+
+class Hyper(NamedTuple):
+    """theta = pinv(Phi~) q; coordinate by coordinate where every core feature is c_j times a unit vector (`unit`)."""
+
+    gamma: float
+    beta: float  # 0: the schedule
+    step: float  # 0: automatic
+    occupancy: bool
+    unit: bool
+    at: IntArray  # [m] the coordinate of core pair j
+    c: FloatArray  # [m]
+    square: FloatArray  # [d] sum of c_j^2 over the pairs of a coordinate; 0 where there is none
+    reach: FloatArray  # [d] sum of |c_j| over `square`: the l1-norm of the coefficients of e_l; 0 where there is none
+    pinv: FloatArray  # [m, d] pinv(Phi~)', empty where `unit`
+
+
+class Scratch(NamedTuple):
+    p: FloatArray  # [A]
+    total: FloatArray  # [m]
+    number: FloatArray  # [m]
+    target: FloatArray  # [d]
+    f: FloatArray  # [d]
+
+
+@njit(cache=True, nogil=True)
+def ask(u, state, hyper, core_index):
+    """Every core pair once; or, by occupancy, pair j so often that the mean is 1 - k + k m lam_j (systematic rounding)."""
+    m = core_index.shape[0]
+    if not hyper.occupancy:
+        for j in range(m):
+            core_index[j] = j
+        return
+    k = 0.5 * min(1.0, (1.0 - hyper.gamma) * (state.counts[0] + 1))
+    i, reached = 0, 0.0
+    for j in range(m):
+        reached += 1.0 - k + k * m * state.mean_lam[j]
+        while i < m and i + u[0] < reached:
+            core_index[i] = j
+            i += 1
+    core_index[i:] = m - 1  # rounding
+
+
+@njit(cache=True, nogil=True)
+def scale_of(t, mean, hyper, core):
+    """b_t of pi_t = softmax(b_t Phi mean): beta, or 10 t^2 over the span of the mean's values at the core pairs.
+
+    Values without a span are equal, and any scale is uniform; it must not be 0, since masked scores are infinite.
+    """
+    if hyper.beta > 0.0:
+        return hyper.beta
+    low, high = np.inf, -np.inf
+    for j in range(hyper.c.shape[0]):
+        Q = score_row(core, j, mean)
+        low, high = min(low, Q), max(high, Q)
+    span = high - low
+    if not span > _NO_SPAN * max(abs(low), abs(high)):
+        return 1.0
+    return SHARPNESS * t * t / span
+
+
+@njit(cache=True, nogil=True)
+def step_of(t, state, hyper):
+    """The share of the way that theta goes to pinv(Phi~) q: all of it for H = 1/(1 - gamma) sweeps, then sqrt(H/t).
+
+    Noise in theta_{t-1} makes the next backup noisier: small steps cost nothing once value has spread, and halve the
+    queries (measured). With a constant beta the whole way, as the bound wants it. Less where coefficients are large.
+    """
+    if hyper.step > 0.0:
+        return hyper.step
+    most = min(1.0, SAFE / max(state.seen[0], 1.0))
+    if hyper.beta > 0.0:
+        return most
+    return min(most, np.sqrt(1.0 / ((1.0 - hyper.gamma) * t)))
+
+
+@njit(cache=True, nogil=True)
+def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
+    """One sweep; `u [1]` is for J. On return theta is theta_t and `mean` holds it."""
+    theta, mean, q = state.theta, state.mean, state.q
+    p, total, count = scratch.p, scratch.total, scratch.number
+    m, most = q.shape[0], 1.0 / (1.0 - hyper.gamma)
+    t = state.counts[0] + 1
+    state.counts[0] = t
+    if u[0] * t < 1.0:  # J ~ Unif{1..t} by reservoir
+        state.counts[1] = t
+        state.kept[:] = mean
+    b = scale_of(t, mean, hyper, core)
+    watch(t, state, hyper, initial_phi, next_phi, scratch)
+
+    # q_j = r_j + gamma V(y_j) with V = sum_a pi_t(a|y) phi(y, a).theta_{t-1}
+    total[:] = 0.0
+    count[:] = 0.0
+    for i in range(core_index.shape[0]):
+        softmax(next_phi, i, mean, b, p)
+        V = 0.0
+        for a in range(p.shape[0]):
+            if p[a] > 0.0:  # a forbidden action scores minus infinity
+                V += p[a] * score(next_phi, i, a, theta)
+        V = min(max(V, 0.0), most)
+        total[core_index[i]] += rewards[i] + hyper.gamma * V
+        count[core_index[i]] += 1.0
+    for j in range(m):
+        if count[j] > 0.0:
+            q[j] = total[j] / count[j]
+            state.td[0] += q[j] - score_row(core, j, theta)
+            state.td[1] += 1.0
+    if hyper.occupancy:
+        follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch)
+
+    # theta_t = theta_{t-1} + step (pinv(Phi~) q - theta_{t-1})
+    solve(hyper, q, scratch.target)
+    step = step_of(t, state, hyper)
+    weight = 2.0 / (t + 1.0)  # after t sweeps theta_k has weight proportional to k
+    for l in range(theta.shape[0]):
+        theta[l] += step * (scratch.target[l] - theta[l])
+        if hyper.beta > 0.0:
+            mean[l] += theta[l]
+        else:
+            mean[l] += weight * (theta[l] - mean[l])
+
+
+@njit(cache=True, nogil=True)
+def solve(hyper, q, out):
+    """out = pinv(Phi~) q"""
+    out[:] = 0.0
+    if hyper.unit:
+        for j in range(q.shape[0]):
+            out[hyper.at[j]] += hyper.c[j] * q[j]
+        for l in range(out.shape[0]):
+            if hyper.square[l] > 0.0:
+                out[l] /= hyper.square[l]
+    else:
+        for j in range(q.shape[0]):
+            for l in range(out.shape[0]):
+                out[l] += hyper.pinv[j, l] * q[j]

@@ -1,0 +1,114 @@
+"""The frontier: next states that were seen and whose features the samples do not speak of.
+
+The leverage of a feature is phi' S phi with S = (sum phi phi' + g I)^-1 over the n pairs sampled, g the mean of the diagonal
+of sum phi phi' / n: about one over the number of times that its direction was sampled, and above 1 where it hardly was. It
+only falls as samples come in (g hardly moves), so that old values are upper bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ...base import FloatArray, IntArray
+from ...features import UNAVAILABLE, Sparse
+
+STALE = 0.5  # bounds below this are left as they are: g does not move by a factor of two
+
+
+def inverse(gram: FloatArray, n: int, floor: float = 1.0) -> FloatArray:
+    """S = (gram + floor g I)^-1 of the unweighted sum of phi phi' over n pairs, `[d + 1, d + 1]`."""
+    g = float(np.diag(gram)[:-1].mean()) / n or 1.0
+    return np.asarray(np.linalg.inv(gram + floor * g * np.eye(len(gram))), dtype=np.float64)
+
+
+@njit(cache=True, nogil=True)
+def _quadratic(index, weight, S):
+    """phi' S phi of one sparse row."""
+    total = 0.0
+    for i in range(index.shape[0]):
+        part = 0.0
+        for j in range(index.shape[0]):
+            part += S[index[i], index[j]] * weight[j]
+        total += weight[i] * part
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _quadratics(phi, S, out):
+    for n in range(out.shape[0]):
+        out[n] = _quadratic(phi.index[n], phi.weight[n], S)
+
+
+@njit(cache=True, nogil=True)
+def leverage(phi, S, rows, out):
+    """The largest phi(y_n, a)' S phi(y_n, a) over the available actions, for the rows asked for."""
+    for i in range(rows.shape[0]):
+        n = rows[i]
+        out[i] = 0.0
+        for a in range(phi.index.shape[1]):
+            if phi.weight[n, a, 0] != UNAVAILABLE:
+                out[i] = max(out[i], _quadratic(phi.index[n, a], phi.weight[n, a], S))
+
+
+@njit(cache=True, nogil=True)
+def absorb(index, weight, S, u):
+    """S with one more sample phi, in place (Sherman and Morrison); `u [d + 1]` is scratch."""
+    u[:] = 0.0
+    for j in range(index.shape[0]):
+        for i in range(u.shape[0]):
+            u[i] += S[i, index[j]] * weight[j]
+    scale = 1.0
+    for j in range(index.shape[0]):
+        scale += weight[j] * u[index[j]]
+    for i in range(u.shape[0]):
+        for j in range(u.shape[0]):
+            S[i, j] -= u[i] * u[j] / scale
+
+
+@njit(cache=True, nogil=True)
+def absorb_all(phi, S, u):
+    """S with the samples phi `[n, K]`."""
+    for n in range(phi.index.shape[0]):
+        absorb(phi.index[n], phi.weight[n], S, u)
+
+
+def uncertainty(phi: Sparse, S: FloatArray) -> FloatArray:
+    """sqrt(phi' S phi) of every sample `[N, K]`, scaled to at most 1: a reward for going where little is known."""
+    out = np.empty(len(phi.weight))
+    _quadratics(phi, S, out)
+    out = np.sqrt(np.maximum(out, 0.0))
+    return out / out.max()
+
+
+def measured(next_phi: Sparse, S: FloatArray, bounds: FloatArray, new: int) -> FloatArray:
+    """Upper bounds of the leverage at the next states, `[N]`: computed where new (from row `new` on) or large."""
+    bounds = bounds.copy()
+    rows = np.flatnonzero((np.arange(len(bounds)) >= new) | (bounds >= STALE))
+    out = np.empty(len(rows))
+    leverage(next_phi, S, rows, out)
+    bounds[rows] = out
+    return bounds
+
+
+def pick(
+    next_phi: Sparse, S: FloatArray, bounds: FloatArray, m: int, least: float = 0.0, most: int = 500
+) -> IntArray:
+    """Up to m next states with leverage above `least`, largest first, far from one another: each pick counts as sampled
+    for the next. Brings the bounds of those that it looks at up to date."""
+    rows = np.flatnonzero(bounds > least)
+    if len(rows) > most:
+        rows = rows[np.argpartition(-bounds[rows], most)[:most]]
+    S, u, picks, here = S.copy(), np.empty(len(S)), [], np.empty(len(rows))
+    leverage(next_phi, S, rows, here)
+    bounds[rows] = here
+    for _ in range(min(m, len(rows))):
+        best = rows[here.argmax()]
+        if here.max() <= least:
+            break
+        picks.append(best)
+        for a in range(next_phi.index.shape[1]):  # every action will be queried there
+            if next_phi.weight[best, a, 0] != UNAVAILABLE:
+                absorb(next_phi.index[best, a], next_phi.weight[best, a], S, u)
+        leverage(next_phi, S, rows, here)
+    return np.array(picks, dtype=np.int64)

@@ -1,0 +1,387 @@
+"""`Grow`: planning without a core set. It finds the pairs worth querying, and says when it has not found enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...base import FloatArray, InputError, IntArray, States, require_count, require_positive
+from ...core import CoreSet
+from ...features import UNAVAILABLE, Sparse, with_constant
+from ...sampled import Equations, Samples, gram, greedy, kept_gain
+from ...simulate import Answers, Ask
+from ..doubts import Status, Verdict
+from ..protocol import Planner, ReadOut, Setup
+from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
+
+UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # what a chain of states follows
+RANDOM = 0.1  # share of random actions of a greedy chain
+CURIOUS_WEIGHT = 0.25  # of samples where only curiosity leads
+LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
+KEPT = 0.8  # share of the gain that must hold on the other half of the samples
+QUICK = 600  # dimension up to which the frontier is followed at every step: d x d numbers change with every sample
+LARGEST = 5000  # dimension: d x d systems are solved, forty to eighty times a round
+
+
+class State(NamedTuple):
+    """Chains at work, and all that was ever seen; the arrays of samples have room for more than `counts[0]` rows."""
+
+    counts: IntArray  # [3]: pairs stored, rounds done, pairs stored at the last solve
+    theta: FloatArray  # [d + 1], the policy's; zero before the first solve
+    curious: FloatArray  # [d + 1], the policy that goes where little is known
+    leverage: FloatArray  # [1]: the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
+    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, brought up to date while places are open
+    gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
+    kept: FloatArray  # [1]: the share of its gain that a policy of half the samples keeps on the others; at the end
+    kind: IntArray  # [c]
+    ends: FloatArray  # [c]: 1 where a chain ends with the next step
+    chain_states: States  # [c, ...]
+    chain_index: IntArray  # [c, A, K]
+    chain_weight: FloatArray
+    states: States  # [N, ...], queried
+    actions: IntArray  # [N]
+    next_states: States  # [N, ...]
+    pair_index: IntArray  # [N, K]
+    pair_weight: FloatArray
+    next_index: IntArray  # [N, A, K]
+    next_weight: FloatArray
+    rewards: FloatArray  # [N]
+    importance: FloatArray  # [N]
+    doubt: FloatArray  # [N]: an upper bound of the leverage at the pair's next state
+
+
+_STORED = State._fields[State._fields.index("states") :]
+_CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Grow(Planner):
+    """Gather, solve, gather where it matters: least-squares policy iteration on pairs that it finds by itself.
+
+    Each round, chains of states are rolled out by handing next states back, and at every visited state EVERY
+    action is queried once. Some chains act greedily on the policy so far, some uniformly, some are curious: they follow
+    a policy that is rewarded for features the samples say little about. After the round LSTD-Q policy iteration fits
+    theta on all samples, with a shorter horizon: misspecified features hurt less (measured: greedy on the true
+    discount loses .05 on `queue-network-cut:features=polynomial`, .017 at 1.5 times 1 - gamma).
+    Then it looks at every next state that it has SEEN: where phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
+    reach that the samples do not speak of. While there are such places, most chains are sent there step by step.
+
+    The run is doubtful if at the end such a place is left, if all rewards were the same, or if policies fitted on two
+    halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
+
+    Parameters
+    ----------
+    rounds: solves, at least 2.
+    horizon: the policy is fitted at discount 1 - horizon (1 - gamma), at least 1.
+    ridge: of the least squares, relative to the features' size; positive.
+
+    No guarantee is known. It needs no core set; it returns the pairs that it queried as one. Memory: up to 30 A K bytes a
+    query for features with K nonzeros, and d x d systems: seconds for d in the hundreds, many minutes for thousands.
+    """
+
+    name: ClassVar[str] = "grow"
+    needs_core: ClassVar[bool] = False
+    first_budget: ClassVar[int] = 100_000
+    growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
+
+    rounds: int = 20
+    horizon: float = 1.25
+    ridge: float = 1e-2
+    setup: Setup | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_count("Grow", least=2, rounds=self.rounds)
+        require_positive("Grow", ridge=self.ridge, horizon=self.horizon)
+        if self.horizon < 1:
+            raise InputError(f"`Grow(horizon=...)` must be at least 1, got {self.horizon!r}.")
+
+    def resolve(self, setup: Setup) -> Grow:
+        if setup.dimension > LARGEST:
+            raise InputError(
+                f"Grow solves d x d systems and these features have d = {setup.dimension}, more than {LARGEST}. Use fewer "
+                "features, or features that carry a core set with a planner that needs one."
+            )
+        chosen = replace(self, setup=setup)
+        least = self.rounds * setup.n_actions
+        if setup.budget < least:
+            raise InputError(
+                f"A budget of {setup.budget} queries is below {least}: Grow queries every action at each state it visits, "
+                f"in {self.rounds} rounds. Raise the budget."
+            )
+        return chosen
+
+    # Ask and tell.
+
+    def init(self, rng: np.random.Generator) -> State:
+        d1 = self._setup.dimension + 1
+        none, no_int = np.zeros(0), np.zeros(0, dtype=np.int64)
+        index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
+        indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
+        return State(
+            np.zeros(3, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), np.eye(d1), np.zeros((d1, d1)),
+            np.ones(1),
+            no_int, none, none, indices, weights, none, no_int, none, index, weight, indices, weights, none, none, none,
+        )  # fmt: skip
+
+    def size(self, state: State) -> int | None:
+        if len(state.kind) == 0:
+            return 0
+        size = int(_available(state.chain_weight).sum())
+        return size if state.counts[0] + size <= self._setup.budget else None
+
+    def ask(self, state: State, rng: np.random.Generator) -> Ask:
+        if len(state.kind) == 0:
+            empty = np.zeros(0, dtype=np.int64)
+            return Ask(states=np.zeros(0), actions=empty, n_initial=self._chains)
+        chain, action = np.nonzero(_available(state.chain_weight))
+        return Ask(states=state.chain_states[chain], actions=action, n_initial=int(state.ends.sum()))
+
+    def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
+        d = self._setup.dimension
+        fresh = None
+        if answers.initial_features is not None:
+            fresh = (answers.initial_states, *with_constant(answers.initial_features, d))
+        if len(state.kind) == 0:
+            assert fresh is not None
+            kind = np.full(self._chains, UNIFORM)
+            chains: dict[str, Any] = dict(zip(_CHAINS[2:], fresh, strict=True))
+            return state._replace(kind=kind, ends=self._draw_ends(self._chains, rng), **chains)
+        assert answers.next_features is not None
+        next_phi = with_constant(answers.next_features, d)
+        chain, action = np.nonzero(_available(state.chain_weight))
+        before = int(state.counts[0])
+        state = _stored(state, chain, action, answers, next_phi)
+        state = self._move(state, chain, action, answers.next_states, next_phi, rng)
+        if fresh is not None:
+            for name, values in zip(_CHAINS[2:], fresh, strict=True):
+                getattr(state, name)[state.ends > 0] = values
+        state = state._replace(ends=self._draw_ends(len(state.kind), rng))
+        if self._round_is_over(state):
+            return self._next_round(state)
+        step_by_step = state.counts[1] and state.leverage[0] > 1 and len(state.S) <= QUICK
+        return self._to_the_frontier(state, before) if step_by_step else state
+
+    def _move(
+        self,
+        state: State,
+        chain: IntArray,
+        action: IntArray,
+        y: States,
+        next_phi: Sparse,
+        rng: np.random.Generator,
+    ) -> State:
+        """Each chain goes on to the next state of the action that its policy takes."""
+        here = Sparse(state.chain_index, state.chain_weight)
+        n = len(state.kind)
+        u, random = rng.random(n), _random_action(_available(here.weight), rng.random(n))
+        choice, curious = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        greedy(here, state.theta, choice)
+        greedy(here, state.curious, curious)
+        choice = np.where(state.kind == CURIOUS, curious, choice)
+        choice = np.where((state.kind == UNIFORM) | ((state.kind == GREEDY) & (u < RANDOM)), random, choice)
+        taken = np.flatnonzero(action == choice[chain])  # one row a chain, in their order
+        return state._replace(
+            chain_states=y[taken].copy(),
+            chain_index=next_phi.index[taken],
+            chain_weight=next_phi.weight[taken],
+        )
+
+    def _draw_ends(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return (rng.random(n) < (1 - self._setup.discount) / LENGTH).astype(np.float64)
+
+    # Rounds.
+
+    def _round_is_over(self, state: State) -> bool:
+        k, budget = int(state.counts[1]), self._setup.budget
+        # Beyond the last round of a smaller budget that was raised, rounds go on with the length of the new one.
+        done = (
+            budget * (k + 1) // self.rounds
+            if k < self.rounds
+            else int(state.counts[2]) + budget // self.rounds
+        )
+        size = self.size(state)
+        return size is None or state.counts[0] + size > done
+
+    def _next_round(self, state: State) -> State:
+        """Solve on everything seen; then send the chains where it matters."""
+        n, setup = int(state.counts[0]), self._setup
+        s = Samples(
+            Sparse(state.pair_index[:n], state.pair_weight[:n]), state.rewards[:n],
+            Sparse(state.next_index[:n], state.next_weight[:n]), state.importance[:n],
+        )  # fmt: skip
+        equations = Equations(s, setup.dimension, self.ridge)
+        discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
+        theta = equations.iterate(s.rewards, discount, state.theta)
+        new = slice(int(state.counts[2]), n)
+        gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
+        S = inverse(state.gram, n)
+        state.doubt[:n] = measured(s.next_phi, S, state.doubt[:n], new.start)
+        state = state._replace(
+            counts=np.array([n, state.counts[1] + 1, n]),
+            theta=theta,
+            S=S,
+            leverage=np.array([state.doubt[:n].max()]),
+        )
+        if self.size(state) is None:
+            return state._replace(kept=np.array([kept_gain(s, setup.dimension, self.ridge, discount)]))
+        bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
+        return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
+
+    def _sent(self, state: State) -> State:
+        """New tasks for the chains: more of them curious while something is open, or while all rewards were the same."""
+        c, n = len(state.kind), int(state.counts[0])
+        blind = np.ptp(state.rewards[:n]) == 0
+        m = max(1, round(c * (0.75 if blind or state.leverage[0] > 1 else 0.25)))
+        kind = np.full(c, UNIFORM)
+        kind[:m], kind[m : m + (c - m) * 2 // 3] = CURIOUS, GREEDY
+        state = state._replace(kind=kind)
+        return self._relocated(state, least=0.0 if blind else 1.0)
+
+    def _to_the_frontier(self, state: State, before: int) -> State:
+        """Curious chains go on from the places that are open now, not from where their last step led."""
+        n = int(state.counts[0])
+        absorb_all(
+            Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
+        )
+        leverage(
+            Sparse(state.next_index[:n], state.next_weight[:n]),
+            state.S,
+            np.arange(before, n),
+            state.doubt[before:n],
+        )
+        return self._relocated(state, least=1.0)
+
+    def _relocated(self, state: State, least: float) -> State:
+        n, curious = int(state.counts[0]), np.flatnonzero(state.kind == CURIOUS)
+        bounds = state.doubt[:n]
+        places = pick(
+            Sparse(state.next_index[:n], state.next_weight[:n]), state.S, bounds, len(curious), least
+        )
+        for chain, place in zip(curious, places, strict=False):
+            state.chain_states[chain] = state.next_states[place]
+            state.chain_index[chain] = state.next_index[place]
+            state.chain_weight[chain] = state.next_weight[place]
+        return state._replace(leverage=np.array([bounds.max()]))
+
+    # What came of it.
+
+    def policy(self, state: State) -> ReadOut:
+        theta = state.theta[:-1].copy()
+        return ReadOut(theta, math.inf if theta.any() else 1.0)  # before the first solve: uniform
+
+    def core(self, state: State) -> CoreSet | None:
+        n = int(state.counts[0])
+        if n == 0:
+            return None
+        return CoreSet.distinct(state.states[:n], state.actions[:n])
+
+    def verdict(self, state: State) -> Verdict | None:
+        n = int(state.counts[0])
+        if state.counts[1] == 0:
+            return Verdict(
+                Status.DOUBTFUL, "No round was finished: the policy is the uniform one. Raise the budget."
+            )
+        if np.ptp(state.rewards[:n]) == 0:
+            return Verdict(
+                Status.DOUBTFUL,
+                f"Every one of the {n} rewards seen was the same, so nothing could be learnt. Raise the budget, or start "
+                "nearer to where rewards differ.",
+            )
+        if state.leverage[0] > 1:
+            return Verdict(
+                Status.DOUBTFUL,
+                "States within reach were seen whose features the queried pairs say nothing about (leverage "
+                f"{state.leverage[0]:.3g}, above 1): what lies behind them is not in the policy. Raise the budget.",
+            )
+        if state.kept[0] == 0 and self._setup.n_actions > 1:
+            return Verdict(
+                Status.DOUBTFUL,
+                "No policy gains anything over the uniform one on these samples: the features may not tell actions apart. "
+                "Give each action features of its own.",
+            )
+        if state.kept[0] < KEPT and self._setup.n_actions > 1:
+            return Verdict(
+                Status.DOUBTFUL,
+                f"Policies fitted on two halves of the samples keep only {state.kept[0]:.0%} of their gain on each other's "
+                "half: the samples do not settle the policy. Raise the budget, or use fewer features.",
+            )
+        return None
+
+    def check(self, state: State) -> None:
+        n, c = int(state.counts[0]), len(state.kind)
+        rows = {len(getattr(state, name)) for name in _STORED}
+        if len(rows) != 1 or not 0 <= n <= rows.pop() or any(len(getattr(state, k)) != c for k in _CHAINS):
+            raise ValueError("its samples do not fit together")
+        for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
+            if "states" not in name and getattr(state, name).dtype != like.dtype:
+                raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
+        A, d = self._setup.n_actions, self._setup.dimension
+        K = state.pair_index.shape[-1] if n else state.chain_index.shape[-1]
+        shapes = {"pair_index": (K,), "next_index": (A, K), "chain_index": (A, K)}
+        for name, shape in shapes.items():
+            index, weight = getattr(state, name), getattr(state, name.replace("index", "weight"))
+            if len(index) and (index.shape[1:] != shape or weight.shape != index.shape):
+                raise ValueError(f"'{name}' has shape {index.shape}")
+            if index.size and not 0 <= index.min() <= index.max() <= d:
+                raise ValueError(f"'{name}' names coordinates that do not exist")
+
+    def diagnostics(self, state: State) -> Mapping[str, float]:
+        return {
+            "rounds": float(state.counts[1]),
+            "leverage": float(state.leverage[0]) if np.isfinite(state.leverage[0]) else math.nan,
+            "theta_norm": float(np.linalg.norm(state.theta[:-1])),
+        }
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"rounds": self.rounds, "horizon": self.horizon, "ridge": self.ridge}
+
+    @property
+    def _chains(self) -> int:
+        """Enough that a fifth of the budget gives each a few restarts; at least 4, so that every kind has one."""
+        setup = self._setup
+        states = 0.2 * setup.budget / setup.n_actions
+        most = max(1, setup.budget // (self.rounds * setup.n_actions))
+        return min(most, 4 * int(np.clip(round(states * (1 - setup.discount) / LENGTH / 4), 1, 64)))
+
+
+def _available(weight: FloatArray) -> Any:
+    return weight[:, :, 0] != UNAVAILABLE  # [c, A]
+
+
+def _random_action(available: Any, u: FloatArray) -> IntArray:
+    """A uniformly chosen available action for each row, by `u [c]` in [0, 1)."""
+    rank = (u * available.sum(axis=1)).astype(np.int64)
+    return (available.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+
+
+def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse) -> State:
+    """The state with the answers appended; arrays double when they are full."""
+    n, more = int(state.counts[0]), len(action)
+    rows = {
+        "states": state.chain_states[chain],
+        "actions": action,
+        "next_states": answers.next_states,
+        "pair_index": state.chain_index[chain, action],
+        "pair_weight": state.chain_weight[chain, action],
+        "next_index": next_phi.index,
+        "next_weight": next_phi.weight,
+        "rewards": answers.rewards,
+        "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
+        "doubt": np.full(more, np.inf),
+    }
+    if n + more > len(state.rewards):
+        room = max(2 * len(state.rewards), n + more, 1024)
+        grown: dict[str, Any] = {}
+        for name, values in rows.items():
+            grown[name] = np.zeros((room, *values.shape[1:]), dtype=values.dtype)
+            grown[name][:n] = getattr(state, name)[:n] if n else 0
+        state = state._replace(**grown)
+    for name, values in rows.items():
+        getattr(state, name)[n : n + more] = values
+    counts = state.counts.copy()
+    counts[0] += more
+    return state._replace(counts=counts)

@@ -1,0 +1,5 @@
+"""`OptimisticPrimalDual`: Algorithm 1's game by optimistic steps."""
+
+from .planner import OptimisticPrimalDual
+
+__all__ = ["OptimisticPrimalDual"]

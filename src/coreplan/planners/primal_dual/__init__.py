@@ -1,0 +1,5 @@
+"""`PrimalDual`: Algorithm 1 as printed."""
+
+from .planner import PrimalDual
+
+__all__ = ["PrimalDual"]

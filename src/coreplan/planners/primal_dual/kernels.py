@@ -1,0 +1,242 @@
+"""Algorithm 1 (`alg:Main`), compiled: the three updates of one outer iteration t.
+
+All K + 1 queries of an iteration are known before the first is answered, because the inner gradients
+do not depend on the inner iterate; so `ask` draws the pairs and `tell` does the arithmetic.
+Dense features follow the paper's lines literally. With sparse features an inner step costs O(k):
+theta is held as s v, so that a projection changes one number, and the mean of the iterates is
+accumulated lazily. Both forms are tested against each other and against a naive loop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+from ...base import FloatArray, IntArray
+from ...features import choose, is_dense, score, softmax
+from ...features import score_row as core_score
+
+
+class State(NamedTuple):
+    """Everything that Algorithm 1 carries from one iteration to the next."""
+
+    theta: FloatArray  # [d] theta_{t-1}
+    Theta: FloatArray  # [d] sum_{k<t} theta_k
+    Theta_J: FloatArray  # [d] sum_{k<J} theta_k, J uniform on the iterations so far
+    log_lam: FloatArray  # [m] log lambda_t, up to a constant
+    tree: FloatArray  # [2 M] sums of exp(log_lam) over a binary tree, M a power of two >= m
+    counts: IntArray  # [2] iterations done, J
+    td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
+
+
+class Hyper(NamedTuple):
+    K: int
+    eta: float
+    beta: float
+    alpha: float
+    D: float
+    gamma: float
+
+
+class Scratch(NamedTuple):
+    p: FloatArray  # [A]
+    mean: FloatArray  # [d]
+    v: FloatArray  # [d]
+
+
+# lambda: a multiplicative update of ONE coordinate an iteration, K draws from it. A tree of sums does
+# both in O(log m), and every node is the sum of its two children, so that nothing drifts.
+
+_FAR = 30.0  # log-weights are brought back to a normalised distribution when the total leaves e^(+-30)
+
+
+@njit(cache=True, nogil=True)
+def build_tree(log_lam, tree):
+    """Normalise log_lam `[m]` and fill the tree with its exponentials and their sums."""
+    top = np.max(log_lam)
+    total = 0.0
+    for j in range(log_lam.shape[0]):
+        total += math.exp(log_lam[j] - top)
+    shift = top + math.log(total)
+    M = tree.shape[0] // 2
+    tree[:] = 0.0
+    for j in range(log_lam.shape[0]):
+        log_lam[j] -= shift
+        tree[M + j] = math.exp(log_lam[j])
+    for i in range(M - 1, 0, -1):
+        tree[i] = tree[2 * i] + tree[2 * i + 1]
+
+
+@njit(cache=True, nogil=True)
+def raise_log(log_lam, tree, j, by):
+    """log_lam[j] += by, and the tree follows."""
+    log_lam[j] += by
+    M = tree.shape[0] // 2
+    if log_lam[j] > _FAR:
+        build_tree(log_lam, tree)
+        return
+    i = M + j
+    tree[i] = math.exp(log_lam[j])
+    while i > 1:
+        i //= 2
+        tree[i] = tree[2 * i] + tree[2 * i + 1]
+    if tree[1] < math.exp(-_FAR):
+        build_tree(log_lam, tree)
+
+
+@njit(cache=True, nogil=True)
+def draw(tree, u):
+    """A core index from lambda_t by one uniform."""
+    M = tree.shape[0] // 2
+    i = 1
+    c = u * tree[1]
+    while i < M:
+        i *= 2
+        # Rounding must not lead into a branch without mass.
+        if c >= tree[i] and tree[i + 1] > 0.0:
+            c -= tree[i]
+            i += 1
+    return i - M
+
+
+@njit(cache=True, nogil=True)
+def ask(u, state, hyper, core_index):
+    """(x_t^(i), a_t^(i)) ~ lambda_t for i = 1..K, then (x_t, a_t) ~ Unif(core): `u [K + 1]`."""
+    K = hyper.K
+    for i in range(K):
+        core_index[i] = draw(state.tree, u[i])
+    core_index[K] = int(u[K] * state.log_lam.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
+    """One outer iteration; `u [2 K + 1]`: actions at initial states, actions at next states, J."""
+    theta, Theta = state.theta, state.Theta
+    K, p = hyper.K, scratch.p
+
+    # J ~ Unif{1..t} by reservoir: iteration t replaces the kept one with probability 1/t.
+    t = state.counts[0] + 1
+    state.counts[0] = t
+    if u[2 * K] * t < 1.0:
+        state.counts[1] = t
+        state.Theta_J[:] = Theta
+
+    # Stochastic gradient descent; theta becomes theta_t.
+    descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)
+
+    # Stochastic mirror ascent, on the pair of the last query.
+    j, m = core_index[K], state.log_lam.shape[0]
+    softmax(next_phi, K, Theta, hyper.beta, p)  # pi_t(.|y_t): Theta does not yet hold theta_t
+    V = 0.0
+    for a in range(p.shape[0]):
+        if p[a] > 0.0:  # a forbidden action scores minus infinity
+            V += p[a] * score(next_phi, K, a, theta)
+    td = rewards[K] + hyper.gamma * V - core_score(core, j, theta)
+    raise_log(state.log_lam, state.tree, j, hyper.eta * (m * td))
+    state.td[0] += td
+    state.td[1] += 1.0
+
+    # Policy update: pi_{t+1} = softmax(beta sum_{k<=t} Phi theta_k).
+    for i in range(theta.shape[0]):
+        Theta[i] += theta[i]
+
+
+def descend(
+    u: Any,
+    theta: Any,
+    Theta: Any,
+    hyper: Any,
+    core: Any,
+    core_index: Any,
+    initial_phi: Any,
+    next_phi: Any,
+    scratch: Any,
+) -> None:
+    """The inner loop: theta_{t-1} in, theta_t out, in place."""
+    raise TypeError("descend is for compiled code")
+
+
+@njit(cache=True, nogil=True)
+def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
+    K, beta, alpha, D, gamma = hyper.K, hyper.beta, hyper.alpha, hyper.D, hyper.gamma
+    p, mean = scratch.p, scratch.mean
+    d = theta.shape[0]
+    mean[:] = 0.0
+    for i in range(K):
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a = choose(next_phi, i, Theta, beta, u[K + i], p)
+        j = core_index[i]
+        norm2 = 0.0
+        for l in range(d):
+            mean[l] += theta[l]  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
+            g = (1.0 - gamma) * initial_phi[i, a0, l] + gamma * next_phi[i, a, l] - core[j, l]
+            theta[l] -= alpha * g
+            norm2 += theta[l] * theta[l]
+        if norm2 > D * D:
+            shrink = D / math.sqrt(norm2)
+            for l in range(d):
+                theta[l] *= shrink
+    for l in range(d):
+        theta[l] = mean[l] / K
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _move(v, late, index, weight, by, S):
+    """v += by * phi, with the lazy mean kept right; returns the change of |v|^2."""
+    change = 0.0
+    for l in range(index.shape[0]):
+        step = by * weight[l]
+        i = index[l]
+        change += step * (2.0 * v[i] + step)
+        v[i] += step
+        late[i] -= step * S
+    return change
+
+
+@njit(cache=True, nogil=True)
+def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
+    """theta^(i) = s v. With S = s_1 + ... + s_i, sum_i theta^(i) = S v + late, where a change of v[l] by
+    delta after step i is undone for the past by late[l] -= delta S. O(k) a step."""
+    K, beta, alpha, D, gamma = hyper.K, hyper.beta, hyper.alpha, hyper.D, hyper.gamma
+    p, late, v = scratch.p, scratch.mean, scratch.v
+    d = theta.shape[0]
+    norm2 = 0.0
+    for l in range(d):
+        v[l] = theta[l]
+        late[l] = 0.0
+        norm2 += v[l] * v[l]
+    s, S = 1.0, 0.0
+    for i in range(K):
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a = choose(next_phi, i, Theta, beta, u[K + i], p)
+        j = core_index[i]
+        S += s  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
+        by = alpha / s
+        norm2 += _move(v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -by * (1.0 - gamma), S)
+        norm2 += _move(v, late, next_phi.index[i, a], next_phi.weight[i, a], -by * gamma, S)
+        norm2 += _move(v, late, core.index[j], core.weight[j], by, S)
+        if s * s * norm2 > D * D:
+            s = D / math.sqrt(norm2)
+        if s < 1e-2:  # fold the scale in before it costs digits
+            norm2 = 0.0
+            for l in range(d):
+                late[l] -= (s - 1.0) * v[l] * S
+                v[l] *= s
+                norm2 += v[l] * v[l]
+            s = 1.0
+    for l in range(d):
+        theta[l] = (S * v[l] + late[l]) / K
+
+
+@overload(descend)
+def _descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
+    kernel = descend_dense if is_dense(core) else descend_sparse
+
+    def call(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
+        kernel(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)
+
+    return call

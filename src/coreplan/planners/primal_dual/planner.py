@@ -1,0 +1,207 @@
+"""`PrimalDual`: Algorithm 1 of Neu & Okolo (2023), `alg:Main`, exactly as printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import FloatArray, InputError, digest, require_count, require_positive
+from ...simulate import Answers, Ask
+from ..protocol import Kernels, Planner, ReadOut, Setup
+from . import kernels
+from .kernels import Hyper, Scratch, State
+from .rates import best_K, best_rates, default_D
+
+OUTPUTS = ("random", "last", "greedy")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrimalDual(Planner):
+    """Global planning by stochastic primal-dual optimisation: Algorithm 1, with no option that changes it.
+
+    Each of the T = floor(budget / (K + 1)) outer iterations makes K + 1 queries: K steps of projected
+    stochastic gradient descent on theta, whose mean is theta_t; one step of stochastic mirror ascent on
+    lambda, at a uniformly drawn core pair; and pi_{t+1} = softmax(beta sum_{k<=t} Phi theta_k).
+
+    Parameters
+    ----------
+    eta, beta, alpha: learning rates of lambda, the policy and theta; positive.
+    K: inner steps, at least 1.
+    D: radius of theta's ball, positive.
+    theta0: `[d]`, in the ball; zero by default. lambda1: `[m]`, a distribution; uniform by default.
+    output: which policy is read out of the final state. "random" is the paper's: pi_J with J uniform on
+        1..T, so that Theorem 1 holds. "last" is pi_{T+1} and "greedy" its limit at infinite scale: both are
+        outside the theorem, and in practice closer to the optimum, by up to an order of magnitude.
+
+    What is left out is filled in when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), which holds every Q of
+    a linear MDP with an exact core (sqrt(d) / (1 - gamma) where core features are unit vectors); and the
+    rates that minimise Theorem 1's bound for the budget (`thm:main`). Those come with the guarantee, and they
+    are so small that at budgets one can pay the policy hardly leaves uniform; rates tuned to a problem do a
+    thousand times better.
+    """
+
+    name: ClassVar[str] = "primal-dual"
+
+    eta: float | None = None
+    beta: float | None = None
+    alpha: float | None = None
+    K: int | None = None
+    D: float | None = None
+    theta0: FloatArray | None = None
+    lambda1: FloatArray | None = None
+    output: str = "random"
+    setup: Setup | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.K, float) and self.K.is_integer():
+            object.__setattr__(self, "K", int(self.K))  # 1e3 from a command line
+        require_positive("PrimalDual", eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D)
+        require_count("PrimalDual", K=self.K)
+        if self.output not in OUTPUTS:
+            raise InputError(
+                f"`PrimalDual(output=...)` must be one of {', '.join(OUTPUTS)}; got {self.output!r}."
+            )
+
+        for name, kind in (("eta", float), ("beta", float), ("alpha", float), ("D", float), ("K", int)):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else kind(value))
+
+    def resolve(self, setup: Setup) -> PrimalDual:
+        m, A, R = setup.m, setup.n_actions, setup.radius
+        assert setup.core_features is not None, "plan() sees to it"
+        D = self.D or default_D(setup.core_features, setup.dimension, setup.discount)
+        K = self.K or best_K(m, A, R, D, setup.budget)
+        T = setup.budget // (K + 1)
+        if T < 1:
+            raise InputError(
+                f"A budget of {setup.budget} queries is below K + 1 = {K + 1}, the queries of one iteration. "
+                f"Raise the budget or lower K."
+            )
+        eta, beta, alpha = best_rates(m, A, R, D, T, K)
+        theta0 = _theta0(self.theta0, setup.dimension, D)
+        lambda1 = _lambda1(self.lambda1, m)
+        return replace(
+            self,
+            eta=self.eta or eta,
+            beta=self.beta or beta,
+            alpha=self.alpha or alpha,
+            K=K,
+            D=D,
+            theta0=theta0,
+            lambda1=lambda1,
+            setup=setup,
+        )
+
+    def init(self, rng: np.random.Generator) -> State:
+        setup, theta, lam = self._setup, self.theta0, self.lambda1
+        assert theta is not None and lam is not None
+        with np.errstate(divide="ignore"):
+            log_lam = np.log(lam)
+        tree = np.empty(2 * 2 ** math.ceil(math.log2(max(setup.m, 2))))
+        kernels.build_tree(log_lam, tree)
+        zero = np.zeros(setup.dimension)
+        return State(theta.copy(), zero, zero.copy(), log_lam, tree, np.zeros(2, dtype=np.int64), np.zeros(2))
+
+    def size(self, state: State) -> int:
+        return self._hyper.K + 1
+
+    def ask(self, state: State, rng: np.random.Generator) -> Ask:
+        K = self._hyper.K
+        core_index = np.empty(K + 1, dtype=np.int64)
+        kernels.ask(rng.random(K + 1), state, self._hyper, core_index)
+        return Ask(core_index=core_index, n_initial=K)
+
+    def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
+        kernels.tell(
+            rng.random(2 * self._hyper.K + 1),
+            state,
+            self._hyper,
+            self._setup.core_features,
+            answers.ask.core_index,
+            answers.rewards,
+            answers.initial_features,
+            answers.next_features,
+            self._scratch(),
+        )
+        return state
+
+    def kernels(self) -> Kernels:
+        K = self._hyper.K
+        return Kernels(
+            kernels.ask, kernels.tell, self._hyper, self._scratch(), n_queries=K + 1, n_initial=K,
+            ask_draws=K + 1, tell_draws=2 * K + 1,
+        )  # fmt: skip
+
+    def policy(self, state: State) -> ReadOut:
+        assert self.beta is not None
+        if self.output == "random":
+            return ReadOut(state.Theta_J.copy(), self.beta)
+        return ReadOut(state.Theta.copy(), self.beta if self.output == "last" else math.inf)
+
+    def diagnostics(self, state: State) -> Mapping[str, float]:
+        lam = np.exp(state.log_lam - state.log_lam.max())
+        lam /= lam.sum()
+        td = state.td[0] / state.td[1] if state.td[1] else math.nan
+        state.td[:] = 0.0
+        return {
+            "theta_norm": float(np.linalg.norm(state.theta)),
+            "Theta_norm": float(np.linalg.norm(state.Theta)),
+            "lambda_entropy": float(-np.sum(lam[lam > 0] * np.log(lam[lam > 0]))),
+            "temporal_difference": float(td),
+        }
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "eta": self.eta,
+            "beta": self.beta,
+            "alpha": self.alpha,
+            "K": self.K,
+            "D": self.D,
+            "theta0": None if self.theta0 is None else digest(self.theta0),
+            "lambda1": None if self.lambda1 is None else digest(self.lambda1),
+            "output": self.output,
+        }
+
+    @property
+    def _hyper(self) -> Hyper:
+        assert self.K and self.eta and self.beta and self.alpha and self.D
+        return Hyper(self.K, self.eta, self.beta, self.alpha, self.D, self._setup.discount)
+
+    def _scratch(self) -> Scratch:
+        d, A = self._setup.dimension, self._setup.n_actions
+        return Scratch(np.empty(A), np.empty(d), np.empty(d))
+
+
+def _theta0(theta0: Any, d: int, D: float) -> FloatArray:
+    if theta0 is None:
+        return np.zeros(d)
+    theta = _vector("theta0", theta0)
+    if theta.shape != (d,) or not np.isfinite(theta).all():
+        raise InputError(f"`PrimalDual(theta0=...)` must be {d} finite numbers, got shape {theta.shape}.")
+    norm = float(np.linalg.norm(theta))
+    if norm > D * (1 + 1e-12):
+        raise InputError(f"`PrimalDual(theta0=...)` has norm {norm:g}, outside the ball of radius D = {D:g}.")
+    return theta
+
+
+def _lambda1(lambda1: Any, m: int) -> FloatArray:
+    if lambda1 is None:
+        return np.full(m, 1.0 / m)
+    lam = _vector("lambda1", lambda1)
+    if lam.shape != (m,) or not (lam >= 0).all() or abs(lam.sum() - 1.0) > 1e-9:
+        raise InputError(
+            f"`PrimalDual(lambda1=...)` must be a distribution over the m = {m} core pairs: nonnegative with sum 1; "
+            f"got shape {lam.shape} and sum {lam.sum():g}."
+        )
+    return lam
+
+
+def _vector(name: str, value: Any) -> FloatArray:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`PrimalDual({name}=...)` must be an array of numbers, got {value!r}.") from None

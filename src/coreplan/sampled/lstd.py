@@ -1,0 +1,182 @@
+"""Least-squares policy iteration on stored samples, sparse: what `Grow` solves with.
+
+Samples are pairs: rows phi(x_i, a_i) `[N, K]`, rewards `[N]`, features of the next state under every action
+`[N, A, K]` and weights w `[N]`. Every row carries the constant as its last coordinate, d: values have a level that
+features without an intercept cannot speak of, and it is the one coordinate that is not penalised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..base import FloatArray, IntArray
+from ..features import UNAVAILABLE, Sparse, score
+
+SETTLED = 0.002  # policy iteration stops when less than this share of next actions changes
+MOST = 20  # iterations
+
+
+class Samples(NamedTuple):
+    """Stored pairs; `phi` and `next_phi` with the constant appended."""
+
+    phi: Sparse  # [N, K]
+    rewards: FloatArray  # [N]
+    next_phi: Sparse  # [N, A, K]
+    w: FloatArray  # [N]
+
+
+@njit(cache=True, nogil=True)
+def gram(phi, w, G):
+    """G += sum_i w_i phi_i phi_i'."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        for i in range(index.shape[1]):
+            for j in range(index.shape[1]):
+                G[index[n, i], index[n, j]] += w[n] * weight[n, i] * weight[n, j]
+
+
+@njit(cache=True, nogil=True)
+def _cross(phi, next_phi, w, old, new, C):
+    """C = sum_i w_i phi_i phi(y_i, choice_i)' brought from the choices `old` (-1: none yet) to `new`."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        if old[n] == new[n]:
+            continue
+        for i in range(index.shape[1]):
+            row, value = index[n, i], w[n] * weight[n, i]
+            for j in range(index.shape[1]):
+                C[row, next_phi.index[n, new[n], j]] += value * next_phi.weight[n, new[n], j]
+                if old[n] >= 0:
+                    C[row, next_phi.index[n, old[n], j]] -= value * next_phi.weight[n, old[n], j]
+
+
+@njit(cache=True, nogil=True)
+def _cross_uniform(phi, next_phi, w, C):
+    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))'."""
+    index, weight = phi
+    for n in range(index.shape[0]):
+        count = 0
+        for a in range(next_phi.weight.shape[1]):
+            count += next_phi.weight[n, a, 0] != UNAVAILABLE
+        for a in range(next_phi.weight.shape[1]):
+            if next_phi.weight[n, a, 0] == UNAVAILABLE:
+                continue
+            for i in range(index.shape[1]):
+                row, value = index[n, i], w[n] * weight[n, i] / count
+                for j in range(index.shape[1]):
+                    C[row, next_phi.index[n, a, j]] += value * next_phi.weight[n, a, j]
+
+
+@njit(cache=True, nogil=True)
+def _moment(phi, w, y, b):
+    """b += sum_i w_i phi_i y_i."""
+    for n in range(phi.index.shape[0]):
+        for i in range(phi.index.shape[1]):
+            b[phi.index[n, i]] += w[n] * y[n] * phi.weight[n, i]
+
+
+@njit(cache=True, nogil=True)
+def greedy(phi, theta, choice):
+    """argmax_a phi(x_n, a) . theta into `choice [n]`, ties to the lowest index."""
+    for n in range(choice.shape[0]):
+        best, top = 0, -np.inf
+        for a in range(phi.weight.shape[1]):
+            s = score(phi, n, a, theta)
+            if s > top:
+                best, top = a, s
+        choice[n] = best
+
+
+class Equations:
+    """The normal equations of one set of samples, shared by every reward and horizon.
+
+    `ridge` is relative and between two extremes: coordinate i is penalised by ridge sqrt(G_ii g), g the mean of G's
+    diagonal. A penalty of g alike for all flattens what is rarely visited, one of G_ii alone leaves it to noise.
+    """
+
+    def __init__(self, samples: Samples, dimension: int, ridge: float) -> None:
+        self.samples, self.size = samples, dimension + 1
+        self.w = samples.w / samples.w.sum()
+        self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
+        gram(samples.phi, self.w, self.G)
+        diagonal = np.diag(self.G)[:dimension]
+        self.g = float(diagonal.mean()) or 1.0
+        self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
+        self._choice = np.full(len(samples.w), -1)
+        self._C = np.zeros((self.size, self.size))
+
+    def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
+        """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
+        s, b = self.samples, self._moment(rewards)
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(s.next_phi, start, choice)
+        for _ in range(MOST):
+            theta = self._evaluate(choice, b, discount)
+            new = np.empty_like(choice)
+            greedy(s.next_phi, theta, new)
+            changed = float(self.w[new != choice].sum())
+            choice = new
+            if changed < SETTLED:
+                break
+        return theta
+
+    def _evaluate(self, choice: IntArray, b: FloatArray, discount: float) -> FloatArray:
+        """LSTD-Q: (G - discount C_pi + penalty) theta = b for the policy that takes `choice` at the next states."""
+        s = self.samples
+        _cross(
+            s.phi, s.next_phi, self.w, self._choice, choice, self._C
+        )  # only what changed since the last solve
+        self._choice = choice
+        return self._solve(self._C, b, discount)
+
+    def _solve(self, C: FloatArray, b: FloatArray, discount: float) -> FloatArray:
+        matrix = self.G - discount * C
+        matrix[np.diag_indices(self.size)] += self.penalty
+        try:
+            return np.asarray(np.linalg.solve(matrix, b), dtype=np.float64)
+        except np.linalg.LinAlgError:  # exactly singular: features that were never seen
+            return np.asarray(np.linalg.lstsq(matrix, b, rcond=None)[0], dtype=np.float64)
+
+    def _moment(self, y: FloatArray) -> FloatArray:
+        """sum w phi y, `[d + 1]`."""
+        b = np.zeros(self.size)
+        _moment(self.samples.phi, self.w, y, b)
+        return b
+
+    def gain(self, theta: FloatArray, discount: float) -> float:
+        """By how much the greedy policy of `theta` beats the uniform one at the samples, by LSTD-Q on these samples.
+
+        The constant is in the features, so that its row of C_pi times a theta is the mean of V over the next states.
+        """
+        s, b = self.samples, self._moment(self.samples.rewards)
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(s.next_phi, theta, choice)
+        own = self._evaluate(choice, b, discount)
+        C = np.zeros((self.size, self.size))
+        _cross_uniform(s.phi, s.next_phi, self.w, C)
+        uniform = self._solve(C, b, discount)
+        return float(self._C[-1] @ own - C[-1] @ uniform)
+
+
+def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -> float:
+    """Policies are fitted on two halves of the samples: the share of its gain that each keeps on the other's half.
+
+    Near 1 where the samples suffice; a policy that fits its noise keeps little. Neighbouring samples belong to one chain,
+    so the halves are made of twenty blocks in turn.
+    """
+    n = len(samples.w)
+    half = np.arange(n) * 20 // n % 2
+    parts = [Equations(_rows(samples, half == k), dimension, ridge) for k in (0, 1)]
+    thetas = [e.iterate(e.samples.rewards, discount, np.zeros(e.size)) for e in parts]
+    own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
+    other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
+    return other / own if own > 1e-9 * float(np.ptp(samples.rewards)) / (1.0 - discount) else 0.0
+
+
+def _rows(s: Samples, which: NDArray[np.bool_]) -> Samples:
+    phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
+    return Samples(phi, s.rewards[which], next_phi, s.w[which])

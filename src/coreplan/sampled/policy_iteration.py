@@ -1,0 +1,271 @@
+"""Policy iteration through a core set on stored next states: what the sample-once planners solve with.
+
+The sampled model: core pair j has mean reward r_j and next states y_n with weights w_n that sum to 1 over the pair's
+rows. A value of the core pairs, q `[m]`, becomes theta = R q, and q is right when
+
+    q_j = r_j + gamma sum_n w_n clip(max_a phi(y_n, a) . theta, 0, 1 / (1 - gamma)).
+
+R scatters q where the core features are unit vectors (Phi~ = I up to order, possibly with coordinates missing), else it
+is the regularised pseudo-inverse of Phi~. Where every feature is a convex combination of core features this is a
+contraction, the clipping never acts, and policy iteration finds the one solution in a handful of linear systems, at any
+discount. Elsewhere nothing is promised: what policy iteration does not settle goes to value iteration, and what that
+does not settle is said to be so.
+
+Rows are sample-major: row n belongs to core pair n mod m, so that more samples extend the arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.linalg import LinAlgError, LinAlgWarning, solve
+from scipy.sparse import csr_matrix, identity
+from scipy.sparse.linalg import LinearOperator, bicgstab, splu
+
+from ..base import FloatArray, IntArray
+from ..core import unit_vectors
+from ..features import UNAVAILABLE, Phi, Sparse, dense, score
+
+MOST = 50  # policy iterations; a contraction takes fewer than ten
+SWEEPS = 3000  # of value iteration, for what policy iteration does not settle; damped in the second half
+FACTORED = 100  # unknowns up to which a system is factored; larger ones are iterated
+LARGE = 4_000_000  # entries up to which mean features are collected in a dense matrix
+RANGE = 1e-6  # values may leave [0, 1 / (1 - gamma)] by this share before they are clipped
+
+
+@njit(cache=True, nogil=True)
+def improve(phi, theta, choice, value):
+    """Make `choice [n]` greedy, keeping what is as good; scores of the choices into `value [n]`. Returns the changes made.
+
+    Keeping ties keeps policy iteration from cycling among equals. choice = -1: none yet.
+    """
+    changed = 0
+    for n in range(choice.shape[0]):
+        best, top, old, kept = 0, -np.inf, choice[n], -np.inf
+        for a in range(phi.weight.shape[1]):
+            s = score(phi, n, a, theta)
+            if s > top:
+                best, top = a, s
+            if a == old:
+                kept = s
+        if top <= kept + 1e-10 * max(1.0, abs(kept)):
+            best, top = old, kept
+        changed += best != old
+        choice[n] = best
+        value[n] = top
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def back_up(value, w, top, q):
+    """q_j += sum_n w_n clip(value_n, 0, top) over the rows of pair j."""
+    m = q.shape[0]
+    for n in range(value.shape[0]):
+        q[n % m] += w[n] * min(max(value[n], 0.0), top)
+
+
+@njit(cache=True, nogil=True)
+def collect(phi, choice, w, place, F):
+    """F[n mod m, place[i]] += w_n phi_i(y_n, choice_n): the mean next features `[m, d]`; place = -1 drops a coordinate."""
+    m = F.shape[0]
+    for n in range(choice.shape[0]):
+        a = choice[n]
+        for i in range(phi.weight.shape[2]):
+            at = place[phi.index[n, a, i]]
+            if at >= 0:
+                F[n % m, at] += w[n] * phi.weight[n, a, i]
+
+
+@njit(cache=True, nogil=True)
+def collect_uniform(phi, w, place, F):
+    """`collect` for the policy that plays every available action equally often."""
+    m, A = F.shape[0], phi.weight.shape[1]
+    for n in range(phi.weight.shape[0]):
+        open_ = 0
+        for a in range(A):
+            open_ += phi.weight[n, a, 0] != UNAVAILABLE
+        for a in range(A):
+            if phi.weight[n, a, 0] != UNAVAILABLE:
+                for i in range(phi.weight.shape[2]):
+                    at = place[phi.index[n, a, i]]
+                    if at >= 0:
+                        F[n % m, at] += w[n] / open_ * phi.weight[n, a, i]
+
+
+class Through:
+    """The way from values of core pairs to theta: theta = R q, and what of a feature the core speaks about."""
+
+    def __init__(self, core_features: Phi, dimension: int, ridge: float = 0.0) -> None:
+        self.d, self.place = dimension, np.arange(dimension)
+        self.columns = unit_vectors(core_features)  # [m] or None
+        self.R: FloatArray | None = None  # [d, m]
+        if self.columns is not None:
+            self.m = len(self.columns)
+            self.place = np.full(dimension, -1)
+            self.place[self.columns] = np.arange(self.m)
+            return
+        Phi_ = dense(core_features, dimension)
+        self.m = len(Phi_)
+        u, s, vt = np.linalg.svd(Phi_, full_matrices=False)
+        size = (s**2).mean()  # the ridge is relative to the features' size
+        keep = s > 1e-10 * s[0]
+        self.R = (vt[keep].T * (s[keep] / (s[keep] ** 2 + ridge * size))) @ u[:, keep].T
+
+    def theta(self, q: FloatArray) -> FloatArray:
+        """R q, `[d]`."""
+        if self.R is not None:
+            return self.R @ q
+        theta = np.zeros(self.d)
+        theta[self.columns] = q
+        return theta
+
+    @property
+    def width(self) -> int:
+        """Columns of F: those of the core where it is made of unit vectors, else all."""
+        return self.d if self.R is not None else self.m
+
+
+class Solution(NamedTuple):
+    """What a solve found."""
+
+    theta: FloatArray  # [d]
+    choice: IntArray  # [n], greedy at every stored next state
+    residual: float  # largest |q - backup of q|, in normalised units
+    settled: bool
+
+
+class Sampled:
+    """A sampled model: rows of next states, mean rewards, initial states; solves it and evaluates policies in it."""
+
+    def __init__(self, next_phi: Sparse, rewards: FloatArray, initial: Sparse, discount: float) -> None:
+        self.phi, self.r, self.initial, self.discount = next_phi, rewards, initial, discount
+        self.n = len(next_phi.weight)
+        self.top = 1.0 / (1.0 - discount)
+        self._value = np.empty(self.n)
+
+    def equal(self) -> FloatArray:
+        """Every sample of a pair alike, `[n]`."""
+        return np.full(self.n, len(self.r) / self.n)
+
+    def solve(
+        self, through: Through, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
+    ) -> Solution:
+        """The solution by policy iteration; `start [d]` is a guess of theta, `tolerance` in normalised units."""
+        theta, q = np.zeros(through.d) if start is None else start, None
+        choice = np.full(self.n, -1)
+        improve(self.phi, theta, choice, self._value)
+        for _ in range(MOST):
+            q = self._evaluate(through, self._collected(through, choice, w), q)
+            if q is None or not np.abs(q).max() < 1e3 * self.top:
+                break
+            theta = through.theta(q)
+            if improve(self.phi, theta, choice, self._value) == 0:
+                if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
+                    return Solution(theta, choice, 0.0, True)
+                break  # the clipping acts: policy iteration does not know it
+        return self._iterate(through, w, tolerance)
+
+    def _iterate(self, through: Through, w: FloatArray, tolerance: float) -> Solution:
+        """Value iteration: every iterate is bounded by the clipping; the one with the least residual is returned."""
+        q = self.r.copy()
+        best, least = q, np.inf
+        choice = np.full(self.n, -1)
+        for sweep in range(SWEEPS):
+            theta = through.theta(q)
+            improve(self.phi, theta, choice, self._value)
+            new = np.zeros(through.m)
+            back_up(self._value, w, self.top, new)
+            new = self.r + self.discount * new
+            residual = float(np.abs(new - q).max()) / self.top
+            if residual < least:
+                best, least = q, residual
+            if residual <= tolerance * (1 - self.discount):
+                break
+            q = q + (1.0 if sweep < SWEEPS // 2 else 0.1) * (new - q)
+        theta = through.theta(best)
+        improve(self.phi, theta, choice, self._value)
+        return Solution(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
+
+    def value(
+        self, through: Through, w: FloatArray, theta: FloatArray | None, choice: IntArray | None
+    ) -> float:
+        """The normalised value in this model of the policy greedy in `theta`, `choice [n]` at next states; None: uniform."""
+        F = self._collected(through, choice, w)
+        q = self._evaluate(through, F)
+        if q is None:
+            return np.nan
+        f0 = np.zeros((1, through.d))
+        w0, all_ = np.full(len(self.initial.weight), 1.0 / len(self.initial.weight)), np.arange(through.d)
+        if theta is None:
+            collect_uniform(self.initial, w0, all_, f0)
+        else:
+            at = np.full(len(w0), -1)
+            improve(self.initial, theta, at, np.empty(len(w0)))
+            collect(self.initial, at, w0, all_, f0)
+        return float((1 - self.discount) * (f0[0] @ through.theta(q)))
+
+    def _collected(self, through: Through, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
+        """Mean next features of a policy, `[m, width]`."""
+        if through.m * through.width > LARGE:
+            return self._sparse(through, choice, w)
+        F = np.zeros((through.m, through.width))
+        if choice is None:
+            collect_uniform(self.phi, w, through.place, F)
+        else:
+            collect(self.phi, choice, w, through.place, F)
+        return F if through.m <= FACTORED else csr_matrix(F)
+
+    def _sparse(self, through: Through, choice: IntArray | None, w: FloatArray) -> csr_matrix:
+        """The same without a dense matrix on the way."""
+        rows = np.arange(self.n)
+        if choice is None:
+            open_ = self.phi.weight[:, :, :1] != UNAVAILABLE  # [n, A, 1]
+            weight = np.where(open_, self.phi.weight, 0.0) / open_.sum(axis=1, keepdims=True)
+            index, weight = self.phi.index.reshape(self.n, -1), weight.reshape(self.n, -1)
+        else:
+            index, weight = self.phi.index[rows, choice], self.phi.weight[rows, choice]  # [n, k]
+        to = through.place[index]
+        weight = np.where(to >= 0, weight * w[:, None], 0.0)
+        row = np.broadcast_to((rows % through.m)[:, None], to.shape)
+        entries = (weight.ravel(), (row.ravel(), np.maximum(to, 0).ravel()))
+        F = csr_matrix(entries, shape=(through.m, through.width))  # adds up what repeats
+        F.eliminate_zeros()
+        return F
+
+    def _factored(self, F: csr_matrix) -> FloatArray | None:
+        """The solution by a sparse factorisation, which is cheap where a pair has few successors; else None."""
+        if F.nnz > 20 * F.shape[0]:
+            return None
+        try:
+            return splu((identity(F.shape[0], format="csc") - self.discount * F).tocsc()).solve(self.r)
+        except RuntimeError:  # singular
+            return None
+
+    def _evaluate(
+        self, through: Through, F: FloatArray | csr_matrix, start: FloatArray | None = None
+    ) -> FloatArray | None:
+        """q = r + gamma F R q; None where there is no solution.
+
+        Large systems are iterated first: a few dozen products with a sparse matrix mostly do.
+        """
+        gamma, R, m = self.discount, through.R, through.m
+        if m > FACTORED:
+            back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
+            operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
+            q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=300)
+            if not fault and np.isfinite(q).all():
+                return q
+            # It breaks down where transitions are nearly deterministic.
+            if m * through.width > LARGE:
+                return self._factored(F) if R is None else None
+            F = F.toarray() if isinstance(F, csr_matrix) else F
+        matrix = np.eye(m) - gamma * (F if R is None else F @ R)
+        with warnings.catch_warnings():  # what is ill-conditioned does not settle, and that is reported
+            warnings.simplefilter("ignore", LinAlgWarning)
+            try:
+                return solve(matrix, self.r, check_finite=False)
+            except (LinAlgError, ValueError):
+                return None

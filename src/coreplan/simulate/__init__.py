@@ -1,0 +1,17 @@
+"""The one door to a simulator: checks, streams of noise, and the counter of queries."""
+
+from .ask import Answers, Ask
+from .guard import REPEATED, Guard, first_bad_reward, first_not_finite, to_unit
+from .simulator import BLOCK, Simulator
+
+__all__ = [
+    "BLOCK",
+    "REPEATED",
+    "Answers",
+    "Ask",
+    "Guard",
+    "Simulator",
+    "first_bad_reward",
+    "first_not_finite",
+    "to_unit",
+]

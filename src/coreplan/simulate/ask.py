@@ -1,0 +1,29 @@
+"""What a planner asks a simulator, and what comes back: plain values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..base import FloatArray, IntArray, States
+from ..features import Phi
+
+
+class Ask(NamedTuple):
+    """What to simulate: pairs, by their number in the core set or as states; and draws from nu0."""
+
+    core_index: IntArray | None = None  # [n]; None: `states` and `actions` are given
+    states: States | None = None  # [n, ...]
+    actions: IntArray | None = None  # [n]
+    n_initial: int = 0
+    noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
+
+
+class Answers(NamedTuple):
+    """What came back. Next states are opaque: a planner may hand them back in a later ask."""
+
+    ask: Ask
+    rewards: FloatArray  # [n], mapped to [0, 1]
+    next_states: States  # [n, ...]
+    next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None where no pair was asked for
+    initial_features: Phi | None  # [n_initial, A, ...]; None where no initial state was asked for
+    initial_states: States | None = None  # [n_initial, ...], opaque

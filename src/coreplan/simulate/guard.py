@@ -1,0 +1,204 @@
+"""Checks on what a simulator returns, wherever it is called: by a run or by a judge.
+
+A wrong answer stops the caller with an error that names the pair and the value; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numba import njit
+
+from ..base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States
+from ..problem import Problem
+
+_SLACK = 1e-9  # a reward may leave its range by rounding only, relative to the range
+
+
+REPEATED = 4  # pairs that are asked twice, to see whether a simulator is a function of its noise
+
+
+class Guard:
+    """A problem's model behind checks: shapes, dtypes, finiteness, the reward range; rewards come out in [0, 1]."""
+
+    def __init__(self, problem: Problem, like: States | None = None) -> None:
+        """States must look like those of `like` (`[m, ...]`); without it, like the first initial states."""
+        self.problem, self.like, self.free = problem, like, like is None
+        self.repeated = 0  # pairs that were asked twice with the same noise; they are queries too
+        low, high = problem.reward_range
+        slack = _SLACK * (high - low)
+        self.limits = (low - slack, high + slack, low, high - low)
+
+    def initial(self, rng: np.random.Generator, n: int) -> States:
+        """`n` initial states, checked."""
+        return self._states("initial", self._call("initial", rng, n), n)
+
+    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
+        """One transition from each pair, checked; rewards mapped to [0, 1]."""
+        return self._checked(self._call("step", rng, states, actions), states, actions)
+
+    def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        """`step` by the noise given, `[n, noise_dimension]`, checked alike.
+
+        A few pairs of the first batch are asked twice, counted in `repeated`: what is not a function of its noise
+        cannot be fed common or quasi-random noise.
+        """
+        if getattr(self.problem.model, "noise_dimension", None) is None:
+            raise InputError(
+                f"{type(self.problem.model).__name__} is not a function of its noise: it declares no noise_dimension. "
+                "NoiseModel makes one, or CompiledModel with a noise_kernel."
+            )
+        rewards, next_states = self._checked(
+            self._call("step_with", states, actions, noise), states, actions, "step_with"
+        )
+        if not self.repeated:
+            x, a, u = states[:REPEATED], actions[:REPEATED], noise[:REPEATED]
+            again = self._checked(self._call("step_with", x, a, u), x, a, "step_with")
+            self._compare(x, a, (rewards, next_states), again)
+            self.repeated = len(a)
+        return rewards, next_states
+
+    def _compare(self, states: States, actions: IntArray, one: Any, two: Any) -> None:
+        for n in range(len(actions)):
+            if one[0][n] != two[0][n] or one[1][n].tobytes() != two[1][n].tobytes():
+                raise SimulatorError(
+                    f"step gave two answers to state {np.asarray(states[n]).tolist()}, action {actions[n]} and one noise. "
+                    "Take all randomness from `noise` and keep nothing between calls, or use FunctionModel."
+                )
+
+    def _checked(
+        self, answer: Any, states: States, actions: IntArray, name: str = "step"
+    ) -> tuple[FloatArray, States]:
+        n = len(actions)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise SimulatorError(f"{name} must return (rewards, next_states), got {_kind(answer)}.")
+        rewards = _array(f"{name}'s rewards", answer[0])
+        if rewards.shape != (n,) or rewards.dtype.kind not in "fiub":
+            raise SimulatorError(
+                f"{name} was given {n} pairs and must return {n} real rewards in an array of shape ({n},); "
+                f"got {_kind(answer[0])}."
+            )
+        next_states = self._states(name, answer[1], n)
+        rewards = rewards.astype(np.float64)
+        at = first_bad_reward(rewards, self.limits)
+        if at >= 0:
+            self.raise_bad_reward(states[at], int(actions[at]), float(rewards[at]))
+        to_unit(rewards, self.limits)
+        return rewards, next_states
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.problem.model, name)(*arguments)
+        except CoreplanError:
+            raise
+        except (Exception, SystemExit) as error:
+            text = str(error).strip().splitlines()
+            raise SimulatorError(
+                f"The simulator's {name} raised {type(error).__name__}: {text[0] if text else ''}"
+                f"{'' if text and text[0].endswith('.') else '.'} {_batch(arguments)} "
+                "Call it on such a batch yourself to find the line."
+            ) from error
+
+    def _states(self, name: str, states: Any, n: int) -> States:
+        states = _array(f"{name}'s states", states)
+        if self.like is None and states.ndim > 0:
+            self.like = states
+        like = self.like
+        assert like is not None
+        if states.shape != (n, *like.shape[1:]):
+            raise SimulatorError(
+                f"{name} must return {n} states in an array of shape {(n, *like.shape[1:])}, like the core "
+                f"set's states; got shape {states.shape}."
+            )
+        if states.dtype.kind != like.dtype.kind and not np.can_cast(states.dtype, like.dtype, "same_kind"):
+            raise SimulatorError(
+                f"{name} must return states of the core set's dtype {like.dtype}, got {states.dtype}. "
+                "Convert them, or give the core set the dtype of the simulator."
+            )
+        if self.free:  # states are stored together: all have the dtype of the first
+            if states.dtype.kind not in "fiub" or not np.can_cast(
+                states.dtype, like.dtype, "same_kind" if like.dtype.kind == "f" else "safe"
+            ):
+                raise SimulatorError(
+                    f"{name} returned states of dtype {states.dtype} and the first initial states had {like.dtype}. States "
+                    "must be numbers of one dtype that holds them all: convert them in both functions."
+                )
+            states = states.astype(like.dtype, copy=False)
+        at = first_not_finite(states) if states.dtype.kind == "f" else -1
+        if at >= 0:
+            self.raise_bad_state(name, states[at])
+        return states
+
+    def raise_bad_state(self, name: str, state: Any) -> NoReturn:
+        """A state with NaN or infinity."""
+        raise SimulatorError(
+            f"The simulator's {name} returned the state {np.asarray(state).tolist()}, which is not finite."
+        )
+
+    def raise_bad_reward(self, state: Any, action: int, reward: float) -> NoReturn:
+        """A reward that is not finite or out of its range; names the pair and the value."""
+        low, high = self.problem.reward_range
+        pair = f"state {np.asarray(state).tolist()} and action {action}"
+        if not np.isfinite(reward):
+            raise SimulatorError(
+                f"The simulator returned the reward {reward} for {pair}; rewards must be finite."
+            )
+        raise SimulatorError(
+            f"The simulator returned the reward {reward:.9g} for {pair}, outside the declared range "
+            f"[{low:g}, {high:g}]. Declare Problem(reward_range=(lowest, highest)) so that it holds every reward."
+        )
+
+
+@njit(cache=True, nogil=True)
+def first_bad_reward(rewards, limits):
+    """The position of the first reward outside limits[0:2], or not a number; else -1."""
+    for n in range(rewards.shape[0]):
+        if not limits[0] <= rewards[n] <= limits[1]:
+            return n
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def to_unit(rewards, limits):
+    """Map rewards to [0, 1] in place."""
+    for n in range(rewards.shape[0]):
+        rewards[n] = min(max((rewards[n] - limits[2]) / limits[3], 0.0), 1.0)
+
+
+@njit(cache=True, nogil=True)
+def first_not_finite(states):
+    """The position of the first state with NaN or infinity, else -1."""
+    flat = states.reshape(states.shape[0], -1)
+    for n in range(flat.shape[0]):
+        for i in range(flat.shape[1]):
+            if not np.isfinite(flat[n, i]):
+                return n
+    return -1
+
+
+def _array(what: str, value: Any) -> Any:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise SimulatorError(f"{what} cannot be read as one array: {error}.") from None
+    if array.dtype.hasobject:
+        raise SimulatorError(f"{what} must be an array of numbers, got {_kind(array)}.")
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    return (
+        f"a {type(value).__name__} of {len(value)}"
+        if isinstance(value, (tuple, list))
+        else type(value).__name__
+    )
+
+
+def _batch(arguments: tuple[Any, ...]) -> str:
+    if len(arguments) == 2:
+        return f"It was asked for {arguments[1]} initial states."
+    states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
+    return f"The batch held {len(actions)} pairs, the first with state {states[0].tolist()} and action {actions[0]}."

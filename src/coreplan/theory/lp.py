@@ -1,0 +1,100 @@
+"""The three LP pairs of the paper, exact, solved by HiGHS and verified (`verified.py`).
+
+- classic: `eq:LP_primal` and its dual, over mu and V;
+- relaxed: `eq:Q-ALP` and its dual, with features, over (mu, u) and (theta, V);
+- core: `eq:QRALP-primal`, `eq:QRALP-dual`, the paper's, over (lambda, u) and (theta, V).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ..base import FloatArray, InputError
+from ..core import convex_coefficients
+from ..sampled import FORMS, Pair, Points, SolverError, UnboundedError, solve_pair
+from .tables import Enumerated
+
+__all__ = ["FORMS", "PAIRS", "Solution", "SolverError", "UnboundedError", "solve"]
+
+PAIRS = ("classic", "relaxed", "core")
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A verified optimum of one LP pair. Values are normalised returns.
+
+    `mu` is the primal measure that carries the reward (mu `[Z]`, or lambda `[m]` for the core LP), `u [Z]` the second
+    one (None for the classic LP); V `[X]` and theta `[d]` (None for the classic LP) are the dual point.
+    `error` bounds how far the value may be from the optimum: the difference of primal and dual value plus what the
+    constraints' violations are worth.
+    theta is NOT unique, against the paper's remark in its appendix A: every theta with
+    Q* <= Phi theta <= E V* is optimal, so never act greedily on it; back V up once instead.
+    """
+
+    value: float  # of the dual point
+    primal_value: float
+    mu: FloatArray
+    u: FloatArray | None
+    V: FloatArray
+    theta: FloatArray | None
+    error: float
+    method: str
+
+
+def _pair(e: Enumerated, which: str) -> tuple[Pair, int]:
+    """The pair, and how many of y's entries are mu or lambda."""
+    E, P, gamma = e.E.T, sparse.csr_matrix(e.P).T, e.discount  # [X, Z] both
+    start = (1 - gamma) * e.nu0
+    if which == "classic":
+        return Pair(e.r, sparse.csc_matrix(E - gamma * P), start, e.X), e.Z
+    Phi = sparse.csr_matrix(e.Phi)
+    U = sparse.identity(e.Z, format="csr") if which == "relaxed" else e.U  # [., Z]
+    # E' u - gamma P' U' lam = (1 - gamma) nu0;  Phi' U' lam - Phi' u = 0.
+    G = sparse.bmat([[-gamma * P @ U.T, E], [(U @ Phi).T, -Phi.T]], format="csc")
+    c = np.concatenate([U @ e.r, np.zeros(e.Z)])
+    return Pair(c, G, np.concatenate([start, np.zeros(e.d)]), e.X), int(U.shape[0])
+
+
+def solve(e: Enumerated, which: str = "core", form: str = "dual", tolerance: float = 5e-7) -> Solution:
+    """Solve one LP pair through its primal or its dual form; the answer is verified or an error.
+
+    `tolerance` bounds the error of the value that the primal and dual point together allow (`Solution.error`).
+    """
+    if which not in PAIRS or form not in FORMS:
+        raise InputError(f"`solve` knows {', '.join(PAIRS)} and {', '.join(FORMS)}; got {which!r}, {form!r}.")
+    if which == "core" and e.m == 0:
+        raise InputError("The core LP needs a core set: Enumerated.of(problem, core).")
+    pair, n_first = _pair(e, which)
+    found = solve_pair(pair, which, 1.0 / (1.0 - e.discount), lambda: _reason(e, which), form, tolerance)
+    return _solution(pair, n_first, found)
+
+
+def _reason(e: Enumerated, which: str) -> str:
+    if which == "classic":
+        return "Check the problem's table."
+    if which == "core":
+        Phi = e.Phi.toarray() if sparse.issparse(e.Phi) else e.Phi
+        distance = float(convex_coefficients(Phi[e.rows], Phi)[1].max())
+        if distance > 1e-6:
+            return (
+                f"The core set is incomplete: a feature lies {distance:.2g} outside the convex hull of the core features. "
+                "Add core pairs, the extreme points of the features above all, or bound theta."
+            )
+    return "The features cannot represent the values: add features, at least a constant, or bound theta."
+
+
+def _solution(pair: Pair, n_first: int, found: Points) -> Solution:
+    y, w, two = found.y, found.w, len(pair.g) > pair.n_V
+    return Solution(
+        value=float(pair.g @ w),
+        primal_value=float(pair.c @ y),
+        mu=y[:n_first],
+        u=y[n_first:] if two else None,
+        V=w[: pair.n_V],
+        theta=w[pair.n_V :] if two else None,
+        error=found.error,
+        method=found.method,
+    )
