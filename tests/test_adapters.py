@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coreplan
-from coreplan.features import terminal
+from coreplan.features import dense, terminal
 from coreplan.judge import policy_value
 from coreplan.problem import (
     FunctionFeatures,
@@ -38,7 +38,6 @@ from coreplan.problem.adapters import environments, tables
 from coreplan.problem.adapters import jax as jax_adapter
 from coreplan.problem.adapters.common import Packing
 from coreplan.simulate import Guard
-from coreplan.theory.naive import dense
 from mutants import mutant
 
 BENCH = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "mountain_car_adapters.py"))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coreplan
+from coreplan.features import dense
 from coreplan.problem import aggregation, checked, fourier, polynomial, radial, simplicial, tile_coding
-from coreplan.theory.naive import dense
 
 LOW, HIGH = [-1.0, 2.0], [1.0, 5.0]
 MAPS = {

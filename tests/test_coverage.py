@@ -10,6 +10,7 @@ from numba import njit
 
 import coreplan
 from coreplan.base import CoverageWarning
+from coreplan.features import dense
 from coreplan.problem import (
     ZOO,
     coverage,
@@ -22,7 +23,6 @@ from coreplan.problem import (
     simplicial,
     tile_coding,
 )
-from coreplan.theory.naive import dense
 
 LOW, HIGH = [-1.0, 2.0], [1.0, 6.0]
 MAPS = {

@@ -9,7 +9,7 @@ import pytest
 
 import coreplan
 from coreplan import OptimisticPrimalDual, Status
-from coreplan.core import Coordinates
+from coreplan.core.frame import Coordinates
 from coreplan.planners import Setup
 from coreplan.planners.optimistic import kernels as optimistic_kernels
 from coreplan.problem import Sparse

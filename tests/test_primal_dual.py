@@ -10,12 +10,13 @@ from scipy import stats
 
 import coreplan
 from coreplan.base import planner_stream
+from coreplan.features import dense
 from coreplan.planners import PrimalDual, Setup
 from coreplan.planners.primal_dual import kernels as primal_dual_kernels
 from coreplan.planners.primal_dual import planner as primal_dual
 from coreplan.run import CompiledLoop, Interrupt, PythonLoop, make_loop
 from coreplan.simulate import Simulator
-from coreplan.theory.naive import algorithm_1, dense
+from coreplan.theory.naive import algorithm_1
 from mutants import mutant
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import coreplan
+from coreplan.features import dense
 from coreplan.judge import optimal_values
 from coreplan.judge.exact import normalised
 from coreplan.problem import ZOO, checked, interpolation, interpolation_core, parse_value
 from coreplan.problem.zoo.random_linear import _dirichlet
-from coreplan.theory.naive import dense
 
 ENUMERABLE = [
     "random-linear",

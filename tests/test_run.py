@@ -18,7 +18,7 @@ import pytest
 
 import coreplan
 from coreplan import FunctionModel, PrimalDual, Status, plan
-from coreplan.run import next_point
+from coreplan.run.trace import next_point
 from coreplan.simulate import Simulator
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}

@@ -9,7 +9,7 @@ from scipy.optimize import OptimizeResult, linprog
 
 import coreplan
 from coreplan import OptimisticPrimalDual, PlugIn, SampledLP, Status
-from coreplan.core import Coordinates
+from coreplan.core.frame import Coordinates
 from coreplan.planners import Setup, sampled_lp
 from coreplan.planners.protocol import stored_setup
 from coreplan.problem import one_hot, tabular_model

@@ -18,8 +18,8 @@ from sklearn.preprocessing import (
 )
 
 import coreplan
+from coreplan.features import dense
 from coreplan.problem import checked, sklearn_features
-from coreplan.theory.naive import dense
 
 A = 3
 SAMPLE = np.random.default_rng(0).normal(size=(500, 2))

@@ -19,11 +19,11 @@ from . import __version__
 from .base import CoreplanError, FileError, InputError, check_seed, require_count
 from .bench import throughput
 from .core import CORE_FILE, CoreSet
-from .judge import Certificate, Evaluation, evaluate, least_queries
+from .judge import Certificate, Evaluation
 from .judge import certify as run_certify
 from .judge import check as check_assumptions
-from .planners import PLANNERS, PlugIn, Status, make_planner, options
-from .planning import Plan, default_planner, documented_settings
+from .planners import PLANNERS, Status, options
+from .planning import Plan, default_planner, planner_by_name
 from .planning import plan as run_plan
 from .policy import POLICY_FILE, load_policy
 from .problem import ZOO, Problem, locate, parse_value
@@ -115,31 +115,14 @@ def plan(
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         where = locate(problem)
         started = RunFolder(Path(out)).started() if resume and out else None
-        planner = planner or (
-            started.planner if started else default_planner(where.core_pairs is not None).name
-        )
-        same = started is not None and started.planner == planner
-        settings = started.settings if started and same else documented_settings(planner, where.name)
-        chosen = make_planner(planner, {**settings, **_settings(set_ or [])})
-        if budget is None and started:
-            budget = started.budget
-        if budget is None and epsilon is None and getattr(chosen, "epsilon", None) is None:
-            budget, epsilon = (
-                (None, "1%")
-                if isinstance(chosen, PlugIn) and not chosen.samples
-                else (chosen.first_budget, None)
-            )
+        name = planner or (started.planner if started else default_planner(where).name)
+        chosen = planner_by_name(name, where, _settings(set_ or []), started)
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
-            progress=False if as_json else None,
+            progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
         )  # fmt: skip
-        judged = _judge(where, result, seed, rollouts)
-        asked = certify and result.status is not Status.INTERRUPTED
-        certificate, refused = None, ""
-        try:
-            certificate = _certify(where, result, seed) if asked else None
-        except CoreplanError as error:  # the plan is finished and must not be lost
-            refused = str(error)
+    certificate, refused, planner = result.certificate, result.refused, chosen.name
+    judged = result.evaluation
     record = _record(where, planner, seed, out, result, judged)
     if certificate:
         record["certificate"] = certificate.as_dict()
@@ -284,14 +267,6 @@ def _settings(items: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _judge(problem: Problem, result: Plan, seed: int, rollouts: int | None) -> Evaluation | None:
-    if problem.tabular is None and (rollouts == 0 or result.status is Status.INTERRUPTED):
-        return None  # who pressed Ctrl-C does not want to wait for rollouts
-    # A user's simulator may be slow: a compiled one is cheap enough for ten times the rollouts.
-    n = rollouts or (1000 if problem.compiled else 100)
-    return evaluate(problem, result.policy, rollouts=n, seed=seed)
-
-
 def _record(
     problem: Problem, planner: str, seed: int, out: str | None, result: Plan, judged: Evaluation | None
 ) -> dict[str, Any]:
@@ -345,16 +320,7 @@ def _show(problem: Problem, record: dict[str, Any], result: Plan) -> None:
         f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
     )
     console.print(table)
-    console.print(f"{result.status.sentence} {result.reason}".strip(), markup=False)
-
-
-def _certify(problem: Problem, result: Plan, seed: int) -> Certificate | None:
-    core = result.core or (CoreSet.of(problem) if problem.core_pairs is not None else None)
-    if core is None:
-        print("No core set was given or found, so there is nothing to certify on.", file=sys.stderr)
-        return None
-    queries = max(50_000, least_queries(len(core), problem.discount))
-    return run_certify(problem, core, result.policy, queries=queries, seed=seed)
+    console.print(result.sentence, markup=False)
 
 
 def _show_certificate(c: Certificate) -> None:

@@ -18,14 +18,11 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ..base import planner_stream
-from ..core import CoreSet
 from ..features import choose
-from ..planners import PrimalDual, Setup
+from ..planners import PrimalDual
 from ..policy import SoftmaxPolicy
 from ..problem import make
-from ..run import CompiledLoop, Interrupt, Loop, fill, make_loop
-from ..simulate import Simulator
+from ..run import CompiledLoop, Run, fill
 
 _RATES = {"eta": 5.6e-5, "beta": 1e-3, "alpha": 0.025, "D": 28.3}
 _ROUNDS = 5
@@ -53,23 +50,18 @@ def _bare(n, rng, stream, initial, step, features, model_data, feature_data, cor
     return total
 
 
-def _loop(name: str, K: int) -> tuple[Loop, Simulator]:
-    problem = make(name)
-    core = CoreSet.of(problem)
-    setup = Setup.of(problem, core, 10**12)
-    simulator = Simulator(problem, core, seed=0)
-    planner = PrimalDual(K=K, **_RATES).resolve(setup)  # type: ignore[arg-type]
-    loop = make_loop(planner, setup, simulator, planner_stream(0))
-    loop.warm_up()
-    return loop, simulator
+def _run(name: str, K: int) -> Run:
+    run = Run.of(make(name), PrimalDual(K=K, **_RATES))  # type: ignore[arg-type]
+    run.warm_up()
+    return run
 
 
-def _advance(loop: Loop, simulator: Simulator, queries: int) -> float:
-    """Queries a second over at least `queries`."""
-    start, begin = simulator.queries, time.perf_counter()
-    while simulator.queries < start + queries:
-        loop.advance(start + queries, 10**12, Interrupt())
-    return (simulator.queries - start) / (time.perf_counter() - begin)
+def _advance(run: Run, queries: int) -> float:
+    """Queries per second over at least `queries`."""
+    start, begin = run.simulator.queries, time.perf_counter()
+    while run.simulator.queries < start + queries:
+        run.advance(start + queries)
+    return (run.simulator.queries - start) / (time.perf_counter() - begin)
 
 
 def _bare_speed(loop: CompiledLoop, queries: int) -> float:
@@ -84,10 +76,11 @@ def _bare_speed(loop: CompiledLoop, queries: int) -> float:
 
 
 def _against_bare(name: str, queries: int) -> tuple[float, float]:
-    loop, simulator = _loop(name, K=200)
+    run = _run(name, K=200)
+    loop = run.loop
     assert isinstance(loop, CompiledLoop)
     _bare_speed(loop, 1)
-    rounds = [(_advance(loop, simulator, queries), _bare_speed(loop, queries)) for _ in range(_ROUNDS)]
+    rounds = [(_advance(run, queries), _bare_speed(loop, queries)) for _ in range(_ROUNDS)]
     return max(r[0] for r in rounds), max(r[1] for r in rounds)
 
 
@@ -120,8 +113,8 @@ print(json.dumps(lazy_child(int(sys.argv[1]), int(sys.argv[2]))))
 
 def lazy_child(states: int, queries: int) -> dict[str, float]:
     """Seconds a query and peak memory in MB of planning `random-linear` lazily; run in a process of its own."""
-    loop, simulator = _loop(f"random-linear:states={states},lazy=true", K=200)
-    speed = _best(_ROUNDS, lambda: _advance(loop, simulator, queries))
+    run = _run(f"random-linear:states={states},lazy=true", K=200)
+    speed = _best(_ROUNDS, lambda: _advance(run, queries))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1024 if sys.platform != "darwin" else 1024**2
     )
@@ -143,9 +136,9 @@ def throughput(quick: bool = False) -> dict[str, float]:
         planner, bare = _against_bare(name, queries)
         rows |= {f"{kind}_planner": planner, f"{kind}_bare": bare, f"{kind}_ratio": planner / bare}
     for kind, name in (("compiled_K256", "random-linear"), ("numpy_K256", "random-linear:compiled=false")):
-        loop, simulator = _loop(name, K=256)
-        _advance(loop, simulator, 1)
-        rows[kind] = _best(_ROUNDS, lambda: _advance(loop, simulator, queries))  # noqa: B023
+        run = _run(name, K=256)
+        _advance(run, 1)
+        rows[kind] = _best(_ROUNDS, lambda: _advance(run, queries))  # noqa: B023
     small, huge = _lazy(10**3, queries // 5), _lazy(10**15, queries // 5)
     rows["lazy_1e3"], rows["lazy_1e15"] = 1 / small["seconds"], 1 / huge["seconds"]
     rows["lazy_time_ratio"] = huge["seconds"] / small["seconds"]

@@ -15,21 +15,19 @@ from numba import njit
 
 from ..base import FloatArray
 from ..features import UNAVAILABLE, Phi, as_sparse, available, dense, is_sparse, length, take
-from .frame import on_axes
+from .frame import LARGEST, Frame
 from .nearest import nearest
 
 COST = 0.01  # of normalised value: what a feature outside may cost over a horizon before a result is doubtful
 ROUNDING = 1e-6  # below this nothing is outside
-BLUR = 0.05  # rounding of features that whitening makes larger than this leaves nothing to be measured
-# Of the core's singular vectors: numbers, multiplications. Beyond, nothing is measured.
-_ENTRIES, _WORK = 16_000_000, 2e10
+BLUR = 0.05  # where the rounding of features, seen in white coordinates, is larger than this, nothing is measured
 _LOOK = 1e8  # multiplications of a look
 _NEAREST = 4e9  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
 _OFTEN = 128  # looks until the count of queries has grown by a factor e, once they are many
 _DIRECTIONS = 128  # in which the core's hull is compared with what comes
 
 
-class Cover:
+class HullWatch:
     """Looks at features and remembers how far outside the hull of the core features the farthest was.
 
     `far` does not depend on the units of the features. Where the core features are independent, a feature has one set of
@@ -38,8 +36,8 @@ class Cover:
     feature: bounded from below for all features, by some directions, and exact for some features.
     """
 
-    def __init__(self, core_features: Phi, dimension: int, discount: float) -> None:
-        self._core_features, self.d, self.discount = core_features, dimension, discount
+    def __init__(self, frame: Frame, discount: float) -> None:
+        self.frame, self.discount = frame, discount
         self.far = 0.0
         self.rows = 0  # states looked at
         self.due = 0  # queries at which the next look is due
@@ -81,7 +79,7 @@ class Cover:
             self.far = max(self.far, _beyond_axes(index, weight, *self._axes, is_sparse(phi)))
         elif self._hull is not None and self.far <= self.tolerance:  # one alarm is enough
             rng = np.random.default_rng(self.rows)
-            rows = _rows(phi, self.d, self._hull.most, rng)
+            rows = _some_rows(phi, self.frame.d, self._hull.most, rng)
             far, work = self._hull.farthest(rows, _NEAREST - self.work, self.tolerance, rng)
             self.far, self.work = max(self.far, far), self.work + work
         self.rows += length(phi)
@@ -107,47 +105,38 @@ class Cover:
     @cached_property
     def _axes(self) -> tuple[FloatArray, float] | None:
         """1 / c_j at the coordinates of core features c_j e_i, else 0, `[d]`, and the least |c_j|; None for other cores."""
-        axes = on_axes(self._core_features)
-        if axes is None or len(np.unique(axes[0])) < len(axes[0]):
+        axes = self.frame.axes
+        if axes is None or self.frame.rank < self.frame.m:
             return None
-        inverse = np.zeros(self.d)
+        inverse = np.zeros(self.frame.d)
         inverse[axes[0]] = 1.0 / axes[1]
         return inverse, float(np.abs(axes[1]).min())
 
     @cached_property
     def _hull(self) -> _Hull | None:
-        m, d = length(self._core_features), self.d
-        if m * max(m, d) > _ENTRIES or m * d * min(m, d) > _WORK:
-            return None
-        core = dense(self._core_features, d)
-        return _Hull(core) if core.any() else None
+        m, d = self.frame.m, self.frame.d
+        return _Hull(self.frame) if m * max(m, d) <= LARGEST else None
 
 
 class _Hull:
-    """The hull of core features `[m, d]` that are not on axes, and how far rows lie outside.
+    """The hull of core features that are not on axes, and how far rows lie outside.
 
-    Columns are divided by their size, then whitened: Phi~ = white diag(s) vt, and a row is z `[k]` in those coordinates.
+    In white coordinates, Phi~ = white diag(s) Vt, a row is z `[k]`; the sizes of columns and changes of basis drop out.
     """
 
-    def __init__(self, core: FloatArray) -> None:
-        m, d = core.shape
-        self.column = np.abs(core).max(axis=0)  # [d], 0 where the core has nothing
-        self.unused, self.least = self.column == 0.0, float(self.column[self.column > 0].min())
-        self.column[self.unused] = self.least
-        u, s, vt = np.linalg.svd(core / self.column, full_matrices=False)
-        keep = s > 1e-10 * s[0]
-        self.s, self.vt, self.white = (
-            s[keep],
-            vt[keep],
-            np.ascontiguousarray(u[:, keep]),
-        )  # [k], [k, d], [m, k]
+    def __init__(self, frame: Frame) -> None:
+        m, d = frame.m, frame.d
+        self.white, self.s, self.vt, _ = frame.factors  # [m, k], [k], [k, d]
+        self.column = np.abs(frame.matrix).max(axis=0)  # [d], 0 where the core has nothing
+        self.unused = self.column == 0.0
+        self.column[self.unused] = self.column[self.column > 0].min()
         k = len(self.s)
         self.independent = k == m
         self.size = float(np.linalg.norm(self.white, axis=1).max())
-        # Features of simulators in single precision are right to 1e-7; whitening makes the error larger.
-        single = bool((core == core.astype(np.float32)).all())
+        # Features of simulators in single precision are right to 1e-7, column by column; white coordinates make it more.
+        single = bool((frame.matrix == frame.matrix.astype(np.float32)).all())
         self.error = 4 * 2.0**-23 if single else 16 * 2.0**-52 * np.sqrt(d)
-        blown_up = float(np.sqrt((1.0 / self.s**2).sum()))
+        blown_up = float(np.sqrt((((self.vt * self.column) / self.s[:, None]) ** 2).sum()))
         self.white_error = self.error * blown_up * (np.sqrt(m) if self.independent else 1.0 / self.size)
         U = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
         self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, k]
@@ -164,7 +153,6 @@ class _Hull:
         """The largest distance found among rows `[n, d]`, with at most `left` work on nearest points; the work done."""
         if len(rows) == 0:
             return 0.0, 0.0
-        rows = rows / self.column
         z = rows @ (self.vt.T / self.s)  # [n, k]
         far = self._off_span(rows, z)
         b = z @ self.white.T  # [n, m], coefficients over the core features, the shortest ones
@@ -197,9 +185,9 @@ class _Hull:
 
     def _off_span(self, rows: FloatArray, z: FloatArray) -> float:
         """The largest entry of a row that is not in the span of the core features, relative to its column's size."""
-        rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) - self.error  # [d]
+        rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) / self.column - self.error  # [d]
         # What the core has nothing of counts whole, unless it is rounding.
-        rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > ROUNDING
+        rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > ROUNDING * self.column[self.unused]
         return float(max(rest.max(), 0.0))
 
     def _at_least(self, z: FloatArray) -> FloatArray:
@@ -251,7 +239,7 @@ def _entry(index, weight, i):
     return w
 
 
-def _rows(phi: Phi, d: int, most: int, rng: np.random.Generator) -> FloatArray:
+def _some_rows(phi: Phi, d: int, most: int, rng: np.random.Generator) -> FloatArray:
     """At most `most` of the features of available actions, at random, dense `[n, d]`."""
     n, a = np.nonzero(available(phi))
     if len(n) > most:

@@ -1,11 +1,67 @@
-"""The nearest point of a convex hull, by Wolfe's min-norm-point method: exact, with sparse coefficients."""
+"""Is a feature inside the convex hull of the core features? Assumption 1's error, measured, by one rule.
+
+Two ways to the nearest point: for very many points the compiled method of `nearest.py` (distances to 1e-7 of the
+features' size), for the paper's own definitions Wolfe's, to all digits.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray
+from ..base import FloatArray, InputError, IntArray
+from ..features import Phi, dense, entries, length, stack, take
+from .frame import Frame
+from .growing import GrowingHull, Points
+
+TOLERANCE = 1e-5  # of the core features' size: a distance below it is rounding, of single precision too
+MOST = 5000  # core pairs whose products are held as an m x m matrix
+
+
+def is_inside(distance: float, core_features: Phi) -> bool:
+    """Whether a distance from the hull is no more than rounding, relative to the root mean square of the core's norms."""
+    size = math.sqrt(float((entries(core_features) ** 2).sum(axis=1).mean()))
+    return distance <= TOLERANCE * size
+
+
+def measurable(frame: Frame) -> bool:
+    """Whether `hull_distances` can be computed: unit vectors, or at most `MOST` core pairs."""
+    return frame.units is not None or frame.m <= MOST
+
+
+def hull_distances(frame: Frame, rows: Phi) -> FloatArray:
+    """The distance of every row `[N, d]` from the convex hull of the core features: `[N]`.
+
+    Where the core features are unit vectors, as those of interpolating features are, the hull is a simplex and the
+    distance is that of a projection onto it, for any m. Otherwise m is at most 5,000.
+    """
+    if frame.units is not None:
+        each = (dense(take(rows, slice(n, n + 1)), frame.d)[0] for n in range(length(rows)))
+        return np.array([_to_simplex(row, frame.units) for row in each])
+    if not measurable(frame):
+        raise InputError(
+            f"The hull of {frame.m} core pairs is too large to be measured; at most {MOST}. Choose some: "
+            "coreplan.core.select."
+        )
+    hull = GrowingHull(Points(stack([frame.features, rows])))
+    for j in range(frame.m):
+        hull.add(j)
+    hull.refresh(np.arange(frame.m, frame.m + length(rows)))
+    return hull.bound[frame.m :].copy()
+
+
+def _to_simplex(row: FloatArray, units: IntArray) -> float:
+    """The distance from {x >= 0, sum x = 1} on the coordinates `units`."""
+    inside = row[units]
+    outside = max(float(row @ row - inside @ inside), 0.0)
+    if outside == 0.0 and inside.min() >= 0.0 and abs(inside.sum() - 1.0) <= 1e-12:
+        return 0.0
+    u = np.sort(inside)[::-1]  # the classic projection: subtract tau, cut at zero
+    tau = (np.cumsum(u) - 1.0) / np.arange(1, len(u) + 1)
+    nearest = np.maximum(inside - tau[np.flatnonzero(u > tau)[-1]], 0.0)
+    return float(np.sqrt(outside + np.square(inside - nearest).sum()))
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from scipy import sparse
 from ..base import FloatArray, InputError, IntArray, States, as_generator, require_choice, require_count
 from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
 from ..problem import Problem
-from ..simulate import Guard
+from ..simulate import Simulator
 from .coreset import pair_features
 
 _LIVES = 10  # a walker restarts about so often, so that its first life weighs little
@@ -117,18 +117,18 @@ def rollout_pool(
     """
     require_count("rollout_pool", n=n)
     require_choice("rollout_pool", ("policy", "all"), actions=actions)
-    rng, guard = as_generator(seed), Guard(problem)
+    rng = as_generator(seed)
+    simulator = Simulator(problem, stream=rng)
     walkers = min(n, max(1, round(n * (1.0 - problem.discount) / _LIVES)))
-    states = guard.initial(rng, walkers)
-    seen, played, queries = [states], [_act(problem, policy, states, rng)], 0
+    states = simulator.initial(walkers)
+    seen, played = [states], [_act(problem, policy, states, rng)]
     for _ in range(math.ceil(n / walkers) - 1):
         on = rng.random(walkers) < problem.discount
         states = np.array(states)
         if on.any():
-            states[on] = guard.step(rng, states[on], played[-1][on])[1]
+            states[on] = simulator.step(states[on], played[-1][on])[1]
         if not on.all():
-            states[~on] = guard.initial(rng, int((~on).sum()))
-        queries += int(on.sum())
+            states[~on] = simulator.initial(int((~on).sum()))
         seen.append(states)
         played.append(_act(problem, policy, states, rng))
     visited, chosen = np.concatenate(seen)[:n], np.concatenate(played)[:n]
@@ -137,7 +137,7 @@ def rollout_pool(
         others = _all_actions(problem, visited)
         visited, chosen = np.concatenate([visited, others[0]]), np.concatenate([chosen, others[1]])
         visits = np.concatenate([visits, np.zeros(len(others[1]))])
-    return Pool.of(problem, visited, chosen, visits, queries=queries)
+    return Pool.of(problem, visited, chosen, visits, queries=simulator.queries)
 
 
 def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.Generator) -> IntArray:

@@ -28,32 +28,36 @@ from .batch import (
     take,
     with_constant,
 )
-from .box import Coverage, Lookout, coverage
-from .kernels import add, choose, is_available, is_dense, project, score, score_row, softmax, weighted_l1
+from .box import BoxWatch, OutsideBox, outside_box
+from .kernels import (
+    add,
+    choose,
+    first_fault,
+    is_available,
+    is_dense,
+    probabilities,
+    project,
+    score,
+    score_row,
+    softmax,
+    weighted_l1,
+)
 from .maps import all_pairs, interpolate_into, interpolation, interpolation_core, one_hot, table_features
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
-from .protocol import (
-    CompiledFeatures,
-    Features,
-    FunctionFeatures,
-    checked,
-    fingerprint,
-    first_fault,
-    raise_fault,
-)
+from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
 
 __all__ = [
     "SUMS",
     "UNAVAILABLE",
+    "BoxWatch",
     "CompiledFeatures",
-    "Coverage",
     "Features",
     "FunctionFeatures",
-    "Lookout",
     "Mask",
     "MaskedFeatures",
+    "OutsideBox",
     "Phi",
     "Sparse",
     "add",
@@ -68,7 +72,6 @@ __all__ = [
     "checked",
     "choose",
     "column_means",
-    "coverage",
     "dense",
     "distinct_rows",
     "ended",
@@ -93,8 +96,10 @@ __all__ = [
     "mass_outside",
     "n_actions",
     "one_hot",
+    "outside_box",
     "parts_of",
     "polynomial",
+    "probabilities",
     "products",
     "project",
     "radial",

@@ -19,7 +19,7 @@ _PROBE = 10_000  # states that a run looks at before it trusts the box
 
 
 @dataclass(frozen=True)
-class Coverage:
+class OutsideBox:
     """How far states lie outside of a box; `excess` is the largest distance, along one coordinate."""
 
     outside: int  # how many of the states
@@ -53,7 +53,7 @@ class Coverage:
         )
 
 
-def coverage(features: Features, states: States) -> Coverage | None:
+def outside_box(features: Features, states: States) -> OutsideBox | None:
     """How far states `[n, D]` leave the box of the features; None if none does, or if there is no box."""
     if hasattr(features, "covered"):  # a wrapper
         features, states = features.covered(states)
@@ -70,12 +70,12 @@ def coverage(features: Features, states: States) -> Coverage | None:
         return None
     n, i = np.unravel_index(np.argmax(excess / (high - low)), excess.shape)
     clips = bool(getattr(features, "clips", False))
-    return Coverage(
+    return OutsideBox(
         int(outside.sum()), len(states), int(i), float(states[n, i]), float(low[i]), float(high[i]), clips
     )
 
 
-class Lookout:
+class BoxWatch:
     """Looks at the states of a run until it has warned once, or has seen enough to trust the box."""
 
     def __init__(self, features: Features) -> None:
@@ -89,7 +89,7 @@ class Lookout:
             return
         states = np.concatenate(batches)
         self.left -= len(states)
-        found = coverage(self.features, states)
+        found = outside_box(self.features, states)
         if found is not None:
             self.left = 0
             warnings.warn(str(found), CoverageWarning, stacklevel=2)

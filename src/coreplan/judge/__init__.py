@@ -2,7 +2,7 @@
 
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries
-from .exact import is_cheap, optimal_values, policy_value, value_function
+from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
 from .value import Evaluation, evaluate
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Evaluation",
     "Report",
     "certify",
+    "cheap_value",
     "check",
     "evaluate",
     "is_cheap",

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, as_generator, require_count
-from ..core import LARGEST, CoreSet, Cover, Pool, hull_distances, pair_features, rollout_pool, unit_vectors
+from ..base import FloatArray, InputError, as_generator, require_count
+from ..core import (
+    CoreSet,
+    Frame,
+    HullWatch,
+    Lift,
+    Pool,
+    hull_distances,
+    is_inside,
+    measurable,
+    pair_features,
+    rollout_pool,
+)
 from ..features import (
     Phi,
     Sparse,
-    checked,
-    coverage,
     dense,
     entries,
-    length,
     mass_outside,
+    outside_box,
     row_scores,
     stack,
     with_constant,
 )
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
-from ..sampled import Equations, Samples
-from ..simulate import Guard
+from ..sampled import Equations, Transitions, WeightedSamples, draw
+from ..simulate import Simulator
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 _DENSE = 3000  # dimensions of a matrix whose singular values are computed
@@ -95,11 +104,13 @@ def check(
 
 
 def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Generator) -> Report:
-    phi, d = core.features(problem.features), problem.features.dimension
-    spectrum = _spectrum(phi, d)
+    d = problem.features.dimension
+    frame, simulator = Frame(core.features(problem.features), d), Simulator(problem, core, stream=rng)
+    spectrum = _spectrum(frame)
     n = queries // 2 // len(core)
-    drawn = _drawn(problem, core, n, rng)
-    inside = _successors(problem, phi, drawn)
+    pair = np.repeat(np.arange(len(core)), n)
+    drawn = draw(simulator, core.states, core.actions, pair) if n else None
+    inside = _successors(problem, frame, drawn)
     if n < 2 or d > _DENSE:
         pool = rollout_pool(problem, None, max(queries // 4, 1), actions="all", seed=rng)
         few = f"{queries} queries are too few to fit values on {len(core)} core pairs; give at least {4 * len(core)}."
@@ -108,12 +119,13 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
         rows = (
             *_features(problem, pool),
             *spectrum,
-            *_hull(problem, phi, pool),
+            *_hull(problem, frame, pool),
             inside,
             Row("Bellman residual", math.nan, GREY, few),
         )
-        return Report(rows, n * len(core) + pool.queries)
-    theta = _fitted(problem, phi, drawn)
+        return Report(rows, simulator.queries + pool.queries)
+    assert drawn is not None
+    theta = _fitted(problem, frame, drawn)
     greedy = SoftmaxPolicy(theta[:-1], math.inf, problem.features)
     pools = [rollout_pool(problem, p, max(queries // 8, 1), actions="all", seed=rng) for p in (None, greedy)]
     pool = Pool(
@@ -122,12 +134,12 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
         stack([p.features for p in pools]),
         np.concatenate([p.visits for p in pools]),
     )
-    residual, spent = _residual(problem, theta, pool, queries // 8, rng)
+    residual = _residual(simulator, theta, pool, queries // 8, rng)
     rows = (
-        *_features(problem, pool), *spectrum, *_hull(problem, phi, pool), inside, _reach(phi, pool, d),
-        _radius_of_theta(problem, phi, theta), residual,
+        *_features(problem, pool), *spectrum, *_hull(problem, frame, pool), inside, _reach(frame, pool),
+        _radius_of_theta(frame, theta), residual,
     )  # fmt: skip
-    return Report(rows, n * len(core) + sum(p.queries for p in pools) + spent)
+    return Report(rows, simulator.queries + sum(p.queries for p in pools))
 
 
 # The features themselves.
@@ -142,7 +154,7 @@ def _features(problem: Problem, pool: Pool) -> tuple[Row, ...]:
         f"longest feature met {longest:.4g}, declared {f.radius:.4g}."
         + (" The declared radius is more than ten times too large, and every bound with it." if loose else ""),
     )  # fmt: skip
-    outside = coverage(f, pool.states)
+    outside = outside_box(f, pool.states)
     box = Row("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
     if outside is not None:
         share = outside.outside / outside.total
@@ -164,17 +176,12 @@ def _no_core(problem: Problem, pool: Pool) -> Row:
 # The core set.
 
 
-def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
-    m = length(phi)
-    if unit_vectors(phi) is not None:
-        rank, condition = m, 1.0
-    elif min(m, d) > _DENSE:
+def _spectrum(frame: Frame) -> tuple[Row, Row]:
+    m, d = frame.m, frame.d
+    if frame.axes is None and not frame.fits:
         why = f"m = {m}, d = {d}: too large for singular values."
         return Row("rank", math.nan, GREY, why), Row("condition", math.nan, GREY, why)
-    else:
-        s = np.linalg.svd(dense(phi, d), compute_uv=False)
-        rank = int((s > s[0] * max(m, d) * np.finfo(float).eps).sum())
-        condition = float(s[0] / s[rank - 1]) if rank else math.inf
+    rank, condition = frame.rank, frame.condition
     full = rank == d
     text = f"rank {rank} of d = {d} from m = {m} core pairs."
     light = GREEN if condition < 1e3 else AMBER if condition < 1e8 else RED
@@ -194,21 +201,20 @@ def _spectrum(phi: Phi, d: int) -> tuple[Row, Row]:
     )
 
 
-def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
-    m = length(phi)
-    if m > LARGEST and unit_vectors(phi) is None:
+def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Row, ...]:
+    if not measurable(frame):
         return (
             Row(
                 "hull error",
                 math.nan,
                 GREY,
-                f"m = {m} core pairs are too many; choose some with coreplan.core.select.",
+                f"m = {frame.m} core pairs are too many; choose some with coreplan.core.select.",
             ),
         )
-    distance = hull_distances(phi, pool.features, problem.features.dimension)
+    distance = hull_distances(frame, pool.features)
     largest, mean = float(distance.max()), float(pool.weights @ distance)
     R = problem.features.radius
-    light = GREEN if largest <= 1e-6 * R else AMBER if mean <= 0.05 * R else RED
+    light = GREEN if is_inside(largest, frame.features) else AMBER if mean <= 0.05 * R else RED
     advice = (
         ""
         if light == GREEN
@@ -220,32 +226,29 @@ def _hull(problem: Problem, phi: Phi, pool: Pool) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def _successors(problem: Problem, phi: Phi, drawn: _Drawn | None) -> Row:
+def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Row:
     """Whether features at next states of core pairs lie in the core's hull: what planners rely on, and watch."""
     if drawn is None:
-        why = f"too few queries to ask every core pair once; give at least {2 * length(phi)}."
+        why = f"too few queries to ask every core pair once; give at least {2 * frame.m}."
         return Row("next states", math.nan, GREY, why)
-    cover = Cover(phi, problem.features.dimension, problem.discount)
-    cover.look(drawn.next_features)
-    if not cover.finding:
+    watch = HullWatch(frame, problem.discount)
+    watch.look(drawn.phi)
+    if not watch.finding:
         inside = "features at next states of core pairs lie in the core's hull."
-        return Row("next states", cover.far, GREEN, inside)
-    return Row("next states", cover.outside, GREY if math.isnan(cover.outside) else RED, cover.finding)
+        return Row("next states", watch.far, GREEN, inside)
+    return Row("next states", watch.outside, GREY if math.isnan(watch.outside) else RED, watch.finding)
 
 
-def _reach(phi: Phi, pool: Pool, d: int) -> Row:
+def _reach(frame: Frame, pool: Pool) -> Row:
     """Whether the core speaks of everything that is reached: the largest part of a feature outside the core's span."""
-    units = unit_vectors(phi)
-    if units is not None:
-        known = np.zeros(d, dtype=bool)
-        known[units] = True
+    if frame.axes is not None:
+        known = np.zeros(frame.d, dtype=bool)
+        known[frame.axes[0]] = True
         value = float(mass_outside(pool.features, known).max(initial=0.0))
-    elif d > _DENSE:
-        return Row("reach", math.nan, GREY, f"d = {d} is too large for it to be measured.")
+    elif not frame.fits:
+        return Row("reach", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for it to be measured.")
     else:
-        C, F = dense(phi, d), dense(pool.features, d)
-        inside = np.linalg.lstsq(C.T, F.T, rcond=1e-10)[0]
-        value = float(np.linalg.norm(F.T - C.T @ inside, axis=0).max())
+        value = float(frame.outside_span(dense(pool.features, frame.d)).max())
     light = GREEN if value <= 1e-6 else RED
     return Row(
         "reach", value, light,
@@ -254,15 +257,11 @@ def _reach(phi: Phi, pool: Pool, d: int) -> Row:
     )  # fmt: skip
 
 
-def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
+def _radius_of_theta(frame: Frame, theta: FloatArray) -> Row:
     """D: the norm of the smallest theta with the fitted values at the core pairs."""
-    q, d = _values(phi, theta), problem.features.dimension  # [m]
-    if unit_vectors(phi) is None:
-        if min(len(q), d) > _DENSE:
-            return Row("D", math.nan, GREY, f"m = {len(q)}, d = {d}: too large for least squares.")
-        norm = float(np.linalg.norm(np.linalg.lstsq(dense(phi, d), q, rcond=1e-10)[0]))
-    else:
-        norm = float(np.linalg.norm(q))
+    if frame.units is None and not frame.fits:
+        return Row("D", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for least squares.")
+    norm = float(np.linalg.norm(Lift(frame).theta(_values(frame.features, theta))))
     return Row(
         "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must hold it."
     )
@@ -271,61 +270,41 @@ def _radius_of_theta(problem: Problem, phi: Phi, theta: FloatArray) -> Row:
 # Fitted values, and how well they solve Bellman's equation where the fit has not looked.
 
 
-class _Drawn(NamedTuple):
-    """Samples of core pairs."""
-
-    pair: IntArray  # [n]
-    rewards: FloatArray  # [n]
-    next_features: Phi  # [n, A, ...]
-
-
-def _drawn(problem: Problem, core: CoreSet, n: int, rng: np.random.Generator) -> _Drawn | None:
-    """n samples of every core pair; None for n = 0."""
-    if n == 0:
-        return None
-    pair = np.repeat(np.arange(len(core)), n)
-    rewards, y = Guard(problem, like=core.states).step(rng, core.states[pair], core.actions[pair])
-    return _Drawn(pair, rewards, checked(problem.features, y))
-
-
-def _fitted(problem: Problem, phi: Phi, drawn: _Drawn | None) -> FloatArray:
+def _fitted(problem: Problem, frame: Frame, drawn: Transitions) -> FloatArray:
     """theta `[d + 1]` of policy iteration through the core; the last entry is a constant."""
-    assert drawn is not None
-    d = problem.features.dimension
-    pairs = with_constant(phi, d)
-    samples = Samples(
-        Sparse(pairs.index[drawn.pair], pairs.weight[drawn.pair]), drawn.rewards,
-        with_constant(drawn.next_features, d), np.ones(len(drawn.pair)),
+    d, pairs = frame.d, with_constant(frame.features, frame.d)
+    samples = WeightedSamples(
+        phi=Sparse(pairs.index[drawn.pair], pairs.weight[drawn.pair]), rewards=drawn.rewards,
+        next_phi=with_constant(drawn.phi, d), w=np.ones(len(drawn)),
     )  # fmt: skip
     return Equations(samples, d, ridge=1e-6).iterate(drawn.rewards, problem.discount, np.zeros(d + 1))
 
 
-def _residual(
-    problem: Problem, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator
-) -> tuple[Row, int]:
+def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator) -> Row:
     """The part of r + gamma E max_a Q - Q that is not linear in the features, at n reachable pairs drawn by visits.
 
     The linear part is the noise of the fit, and another theta would take it away. Two independent samples of a pair give
     two estimates whose product has the square of the residual as its mean, so that simulation noise adds nothing on
     average; both are projected off the features' span first, and the degrees of freedom that this costs are given back.
     """
+    problem = simulator.problem
     if problem.features.dimension > _DENSE:
         why = f"d = {problem.features.dimension} is too large for it to be measured."
-        return Row("Bellman residual", math.nan, GREY, why), 0
+        return Row("Bellman residual", math.nan, GREY, why)
     which = rng.choice(len(pool), size=n, p=pool.weights)
     states, actions = pool.states[which], pool.actions[which]
     phi = pair_features(problem.features, states, actions)
     Q, F = _values(phi, theta), dense(phi, problem.features.dimension)
-    guard, top, halves = Guard(problem, like=pool.states), 1.0 / (1.0 - problem.discount), []
+    top, halves = 1.0 / (1.0 - problem.discount), []
     for _ in range(2):
-        r, y = guard.step(rng, states, actions)
+        r, y = simulator.step(states, actions)
         halves.append(r + problem.discount * np.clip(_best(problem, y, theta), 0.0, top) - Q)
     U, s, _ = np.linalg.svd(F, full_matrices=False)
     U = U[:, s > s[0] * 1e-10]
     free = n - U.shape[1]
     if free < n // 2:
         why = f"{n} pairs are too few for features of rank {U.shape[1]}; give at least {16 * U.shape[1]} queries."
-        return Row("Bellman residual", math.nan, GREY, why), 2 * n
+        return Row("Bellman residual", math.nan, GREY, why)
     one, two = (h - U @ (U.T @ h) for h in halves)
     mean, error = float(one @ two) / free, float((one * two).std()) / math.sqrt(free)
     value, least, most = (math.sqrt(max(mean + c * error, 0.0)) for c in (0.0, -2.0, 2.0))
@@ -339,7 +318,7 @@ def _residual(
         "Bellman residual", value, light,
         f"between {least:.3g} and {most:.3g} (two standard errors; root mean square over visits, a stand-in for the "
         f"inherent Bellman error). A policy greedy on such values may lose twice that.{advice}",
-    ), 2 * n  # fmt: skip
+    )  # fmt: skip
 
 
 def _values(phi: Phi, theta: FloatArray) -> FloatArray:

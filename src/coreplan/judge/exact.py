@@ -5,13 +5,15 @@ Values are the paper's: normalised returns (1 - gamma) <nu0, V> in [0, 1].
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from ..base import FloatArray
 from ..policy import SoftmaxPolicy
-from ..problem import Tabular, check_policy
+from ..problem import Problem, Tabular, check_policy
 
 _CHEAP = 2_000_000  # multiplications that one row of a trace may cost
 
@@ -61,6 +63,14 @@ def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatAr
             break
         choice = np.where(better, Q.argmax(axis=1), choice)
     return V, Q
+
+
+def cheap_value(problem: Problem) -> Callable[[SoftmaxPolicy], float] | None:
+    """A function for the exact value of a policy, for the rows of a trace; None where it would be costly or unknown."""
+    table = problem.tabular() if problem.tabular is not None else None
+    if table is None or not is_cheap(table):
+        return None
+    return lambda policy: policy_value(table, policy, problem.discount)
 
 
 def is_cheap(table: Tabular) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -11,7 +12,7 @@ from scipy.special import stdtrit
 from ..base import InputError, as_generator, require_count
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
-from ..simulate import Guard
+from ..simulate import Simulator
 from .exact import normalised, optimal_values, policy_value
 
 _TAIL = 1e-4  # rollouts stop where what is left of the discounted weight is at most this
@@ -43,6 +44,15 @@ class Evaluation:
             return None
         return (self.optimum - self.value) / (self.optimum - self.uniform)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types, for JSON."""
+        return {**asdict(self), "gap": self.gap, "sub": self.sub}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Evaluation:
+        """What `as_dict` gave."""
+        return cls(**{f.name: record[f.name] for f in fields(cls)})
+
 
 def evaluate(
     problem: Problem,
@@ -63,16 +73,15 @@ def evaluate(
         value = policy_value(table, policy, discount)
         optimum = normalised(table, optimal_values(table, discount)[0], discount)
         uniform = policy_value(table, SoftmaxPolicy.uniform(problem.features), discount)
-        return Evaluation(value, value, value, True, optimum, uniform)
+        return Evaluation(value=value, low=value, high=value, exact=True, optimum=optimum, uniform=uniform)
     require_count("evaluate", least=2, rollouts=rollouts)
     if not 0.0 < confidence < 1.0:
         raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
     returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
     mean = float(returns.mean())
     half = float(stdtrit(rollouts - 1, 0.5 + confidence / 2) * returns.std(ddof=1) / math.sqrt(rollouts))
-    return Evaluation(
-        mean + rest / 2, max(mean - half, 0.0), min(mean + half + rest, 1.0), False, queries=queries
-    )
+    low, high = max(mean - half, 0.0), min(mean + half + rest, 1.0)
+    return Evaluation(value=mean + rest / 2, low=low, high=high, exact=False, queries=queries)
 
 
 def _returns(
@@ -81,11 +90,11 @@ def _returns(
     """Normalised returns `[n]` of rollouts cut where `rest` = gamma^H <= the tail, `rest`, and the queries made."""
     gamma = problem.discount
     horizon = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
-    guard = Guard(problem)
-    states = guard.initial(rng, n)
+    simulator = Simulator(problem, stream=rng)
+    states = simulator.initial(n)
     returns, weight = np.zeros(n), 1.0 - gamma
     for _ in range(horizon):
-        rewards, states = guard.step(rng, states, policy.act(states, rng))
+        rewards, states = simulator.step(states, policy.act(states, rng))
         returns += weight * rewards
         weight *= gamma
-    return returns, gamma**horizon, n * horizon
+    return returns, gamma**horizon, simulator.queries

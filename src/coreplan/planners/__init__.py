@@ -1,19 +1,32 @@
 """Planners, all behind ask and tell: one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
-from .doubts import Status, Verdict, with_watch
+from .doubts import DOUBTS, Doubt, Status, Verdict, with_watch
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
-from .primal_dual.planner import PrimalDual
-from .primal_dual.rates import best_K, best_rates, constants, default_D
-from .protocol import Kernels, Planner, ReadOut, Setup
-from .registry import PLANNERS, make_planner, options, to_accuracy
+from .primal_dual.planner import PrimalDual, best_K, best_rates, constants
+from .protocol import (
+    CoreSetup,
+    Kernels,
+    Planner,
+    ReadOut,
+    Setup,
+    Sum,
+    require_ask,
+    require_planner,
+    require_policy,
+    require_state,
+)
+from .registry import PLANNERS, make_planner, options
 from .sampled_lp import SampledLP
 
 __all__ = [
+    "DOUBTS",
     "PLANNERS",
     "CoreMirror",
+    "CoreSetup",
+    "Doubt",
     "Grow",
     "Kernels",
     "OptimisticPrimalDual",
@@ -24,13 +37,16 @@ __all__ = [
     "SampledLP",
     "Setup",
     "Status",
+    "Sum",
     "Verdict",
     "best_K",
     "best_rates",
     "constants",
-    "default_D",
     "make_planner",
     "options",
-    "to_accuracy",
+    "require_ask",
+    "require_planner",
+    "require_policy",
+    "require_state",
     "with_watch",
 ]

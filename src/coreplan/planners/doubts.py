@@ -1,22 +1,26 @@
-"""Every reason for doubting a result, in one list."""
+"""How a run ended, and every reason for doubting its result: one list.
+
+A planner says what it doubts about its own result (`Planner.verdict`); a run adds what its watch over the core's hull has
+seen. No other file decides that a result is doubtful, and docs/doubts.md shows this list to users.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ..core import Cover
+from ..core import HullWatch
 from ..sampled import Stored
 from ..simulate import REPEATED
 
-FEW = 8  # samples a core pair: with fewer that differ a result is doubtful
-
 
 class Status(Enum):
-    """How a run ended. `status.sentence` says it to a person."""
+    """How a run ended. `status.sentence` says it to a person; a plan's own `sentence` has the numbers."""
 
     FINISHED = "finished"
+    REACHED = "accuracy reached"
     INTERRUPTED = "interrupted"
     DOUBTFUL = "doubtful"
     DIVERGED = "diverged"
@@ -24,53 +28,179 @@ class Status(Enum):
 
     @property
     def sentence(self) -> str:
-        return _SENTENCES[self]
+        """What happened, in one sentence."""
+        return f"{_SENTENCES[self]}."
+
+    def after(self, queries: int) -> str:
+        """The same with the number of queries."""
+        head, colon, rest = _SENTENCES[self].partition(":")
+        return f"{head} after {queries:,} queries{colon}{rest}."
 
 
 _SENTENCES = {
-    Status.FINISHED: "Finished: the planner has used its budget, or needs no more of it.",
-    Status.INTERRUPTED: "Interrupted: the policy is the one reached so far. A run with a folder can be resumed.",
-    Status.DOUBTFUL: "Finished, with doubts about the policy.",
-    Status.DIVERGED: "Diverged: the policy is not the solution of anything and should not be used.",
-    Status.NOT_REACHED: "The budget was used before the accuracy asked for was reached; this is the best found.",
+    Status.FINISHED: "Finished: the budget is used up",
+    Status.REACHED: "Accuracy reached",
+    Status.INTERRUPTED: "Interrupted: the policy is the one reached so far, and a run with a folder can be resumed",
+    Status.DOUBTFUL: "Finished, with doubts about the policy",
+    Status.DIVERGED: "Diverged: no solution was found, and the policy should not be used",
+    Status.NOT_REACHED: "Accuracy not reached: the policy is the best one found",
 }
 
 
 class Verdict(NamedTuple):
-    """What a planner thinks of its own result: a status, the reason in a sentence, and the cure."""
+    """What is thought of a result: a status, and the reason with its cure in a sentence or two."""
 
     status: Status
     reason: str
 
 
-def few(N: int, m: int, same: bool) -> Verdict | None:
+@dataclass(frozen=True)
+class Doubt:
+    """One reason: called with its numbers it is a verdict."""
+
+    name: str
+    status: Status
+    says: str  # a text with places for numbers
+
+    def __call__(self, **numbers: object) -> Verdict:
+        return Verdict(self.status, self.says.format(**numbers))
+
+
+def _doubt(name: str, says: str, status: Status = Status.DOUBTFUL) -> Doubt:
+    return Doubt(name, status, says)
+
+
+_MORE_CORE = "Add extreme pairs to the core set (coreplan.core.select), or use Grow."
+
+# Nothing was solved yet.
+NO_SOLVE = _doubt(
+    "no solve", "No solve was finished: the policy is the uniform one. Resume, or raise the budget."
+)
+NO_LP = _doubt("no LP", "No LP was solved: the policy is the uniform one. Resume, or raise the budget.")
+NO_SWEEP = _doubt("no sweep", "No sweep was made: the policy is the uniform one.")
+NO_ROUND = _doubt("no round", "No round was finished: the policy is the uniform one. Raise the budget.")
+
+# Too little was seen.
+FEW_SAMPLES = _doubt(
+    "few samples",
+    "The policy rests on few next states of each core pair ({N}), and chance decides which. Give at least {least:,} "
+    "queries; for a simulator without chance set `samples`.",
+)
+FEW_SWEEPS = _doubt(
+    "few sweeps",
+    "{sweeps} sweeps over the core set are fewer than the horizon 1/(1 - discount) = {horizon:.0f}, and a sweep carries "
+    "value one step: give at least {least} queries.",
+)
+SAME_REWARDS = _doubt(
+    "equal rewards",
+    "Every one of the {n} rewards seen was the same, so nothing could be learnt. Raise the budget, or start nearer to "
+    "where rewards differ.",
+)
+UNEXPLORED = _doubt(
+    "unexplored",
+    "States within reach were seen whose features the queried pairs say nothing about (leverage {leverage:.3g}, above 1): "
+    "what lies behind them is not in the policy. Raise the budget.",
+)
+NO_GAIN = _doubt(
+    "no gain",
+    "No policy gains anything over the uniform one on these samples: the features may not tell actions apart. Give each "
+    "action features of its own.",
+)
+HALVES_DISAGREE = _doubt(
+    "halves disagree",
+    "Policies fitted on two halves of the samples keep only {kept:.0%} of their gain on each other's half: the samples do "
+    "not settle the policy. Raise the budget, or use fewer features.",
+)
+
+# What was solved is not a solution.
+NOT_SETTLED = _doubt(
+    "not settled",
+    "Value iteration through the core set did not settle (residual {residual:.2g} of the value range): features reached lie "
+    f"outside the core's hull, or the core is ill-conditioned. Raise `ridge`. {_MORE_CORE}",
+    Status.DIVERGED,
+)
+NOT_VERIFIED = _doubt(
+    "not verified",
+    "No answer for the LP on {N} samples of each core pair could be verified: the policy is the uniform one. Core features "
+    "that are nearly dependent and a discount near 1 ({discount:g}) do that. The samples are kept. Choose core pairs or "
+    "features further apart, lower the discount, or use another planner.",
+    Status.DIVERGED,
+)
+LP_AT_BOUNDS = _doubt(
+    "LP at its bounds",
+    "The LP is finite only by its slack ({slack:.2g}) or its bounds on theta (worth {bound:.2g}): the core set is "
+    "incomplete, or the features cannot represent the values. Add core pairs or features.",
+)
+OUT_OF_BALANCE = _doubt(
+    "out of balance",
+    "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, where 1 - discount = "
+    "{inflow:.2g} comes in. Raise the budget, or `steps`.",
+)
+
+# An accuracy was asked for.
+REACHED = _doubt(
+    "reached",
+    "Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only.",
+    Status.REACHED,
+)
+TOO_FEW_TO_TELL = _doubt(
+    "too few to tell",
+    "Accuracy is estimated from {first} samples per core pair on: {cure}.",
+    Status.NOT_REACHED,
+)
+NO_ESTIMATE = _doubt(
+    "no estimate",
+    "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the model of all, as "
+    "happens where features reached lie outside the core's hull. Add extreme pairs to the core set "
+    "(coreplan.core.select), or give a budget and no epsilon.",
+    Status.NOT_REACHED,
+)
+NOTHING_TOLD_APART = _doubt(
+    "nothing told apart",
+    "{N} samples per core pair tell no policy from the uniform one. If that is so in truth, {blind} say it, and else they "
+    "may show what matters: raise the budget to {least:,}.",
+    Status.NOT_REACHED,
+)
+NOT_REACHED = _doubt(
+    "not reached",
+    "The value lost by sampling is estimated to be up to {error:.2g}, and {target:.2g} was asked for. {cure}, or ask for "
+    "less.",
+    Status.NOT_REACHED,
+)
+
+# What the watch over the core's hull has seen.
+OUTSIDE_HULL = _doubt("outside the hull", "{finding}")
+HULL_NOT_MEASURED = _doubt("hull not measured", "{finding}", Status.FINISHED)
+
+DOUBTS: tuple[Doubt, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Doubt))
+
+FEW = 8  # samples per core pair: with fewer that differ a result is doubtful
+
+
+def few_samples(N: int, m: int, same: bool) -> Verdict | None:
     """Doubtful where the N samples of each of m core pairs are few, and not seen to be the same each time."""
     if N >= FEW or (N > 1 and same):
         return None
-    return Verdict(
-        Status.DOUBTFUL,
-        f"The policy rests on few next states of each core pair ({N}), and chance decides which. Give at least "
-        f"{FEW * m + REPEATED:,} queries; for a simulator without chance set `samples`.",
-    )
+    return FEW_SAMPLES(N=N, least=FEW * m + REPEATED)
 
 
-def with_watch(own: Verdict | None, watch: Cover) -> Verdict | None:
+def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
     """A planner's own verdict, and what the watch over the core's hull found: what is worse counts, and both are said."""
     if not watch.finding:
         return own
     unknown = math.isnan(watch.outside)
-    outside = Verdict(Status.FINISHED if unknown else Status.DOUBTFUL, watch.finding)
+    outside = (HULL_NOT_MEASURED if unknown else OUTSIDE_HULL)(finding=watch.finding)
     if own is None:
         return outside
-    if unknown or own.status not in (Status.FINISHED, Status.NOT_REACHED):
+    if unknown or own.status not in (Status.FINISHED, Status.REACHED, Status.NOT_REACHED):
         return Verdict(own.status, f"{outside.reason} {own.reason}")
     both = own.status is Status.NOT_REACHED  # an estimated accuracy means nothing outside
-    return Verdict(Status.DOUBTFUL, f"{outside.reason} {own.reason}" if both else outside.reason)
+    return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
 
 
 def with_stored(own: Verdict | None, stored: Stored) -> Verdict | None:
     """A planner's own verdict on stored samples, and what their features say."""
-    watch = Cover(stored.core_features, stored.dimension, stored.discount)
+    watch = HullWatch(stored.frame, stored.discount)
     watch.look(stored.next_features)
     watch.look(stored.initial_features)
     return with_watch(own, watch)

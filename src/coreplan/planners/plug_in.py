@@ -4,62 +4,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..base import SHARE, FloatArray, InputError, IntArray, available_memory, require_count, require_positive
-from ..core import unit_vectors
+from ..core import Frame, Lift
 from ..features import as_sparse, entries, is_sparse, take
 from ..sampled import (
+    GROWING,
     LARGE,
     MOST_COORDINATES,
     NOTHING,
     Accuracy,
-    Sampled,
+    SampledModel,
     Solution,
     Stored,
-    Through,
+    all_same,
+    append,
     before,
+    check_rows,
     choose_ridge,
+    initial_features,
     losses,
+    next_features,
+    no_rows,
     sobol,
+    stored,
 )
-from ..sampled import stored as kept
 from ..simulate import REPEATED, Answers, Ask
-from .doubts import Status, Verdict, few
-from .protocol import Planner, ReadOut, Setup
+from . import doubts
+from .doubts import Verdict, few_samples
+from .protocol import CoreSetup, Planner, ReadOut
 
-FIRST = {"sobol": 8, "independent": 16}  # samples a core pair at the first solve; halves of fewer say little
+FIRST = {
+    "sobol": 8,
+    "independent": 16,
+}  # samples per core pair at the first solve; halves of fewer say little
 BLIND = (
-    128  # samples a core pair where they tell no policy from the uniform one: few may not show what matters
+    128  # samples per core pair where they tell no policy from the uniform one: few may not show what matters
 )
 BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
 INITIAL = 512  # draws from nu0: values are told by them
 
 
 class State(NamedTuple):
-    """The samples (`kept.py`), and what came of them."""
+    """The samples (`sampled/samples.py`), and what came of them."""
 
-    counts: IntArray  # [3] rows filled, samples a pair at the last solve, seed of the quasi-random noise
+    seed: int  # of the quasi-random noise
     theta: FloatArray  # [d]
-    numbers: FloatArray  # [5] `NUMBERS`
-    rewards: FloatArray  # [room]
-    next_index: IntArray  # [room, A, k]; of dense features empty
-    next_weight: FloatArray  # [room, A, k or d]
-    initial_index: IntArray  # [n0, A, k]; of dense features empty
-    initial_weight: FloatArray  # [n0, A, k or d]
-
-
-NUMBERS = ("residual", "settled", "error", "scale", "reached")
+    residual: float  # of the last solve, as a share of the value range
+    settled: bool  # whether it was one
+    error: float  # estimated loss of sampling; NaN where it was not asked for
+    scale: float  # optimum less uniform in the sampled model
+    reached: bool  # whether the accuracy asked for is
+    filled: int  # the fields of `Rows`
+    solved: int
+    rewards: FloatArray
+    next_index: IntArray
+    next_weight: FloatArray
+    initial_index: IntArray
+    initial_weight: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlugIn(Planner):
     """Sample once, then solve: N next states for each core pair, and the policy that is optimal for them.
 
-    The sampled model has m core pairs and is solved exactly, by policy iteration through the core set (`bellman.py`).
+    The sampled model has m core pairs and is solved exactly, by policy iteration through the core set
+    (`sampled/policy_iteration.py`).
     N grows from 8 or 16 until the stopping rule is met or the budget is used. Where the simulator is a function of
     its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and those that are common to all
     actions do not change the policy (`inventory`: sub .0025 after 7,000 queries, .0040 after 113,000 independent ones).
@@ -77,21 +92,20 @@ class PlugIn(Planner):
     ridge: of the least squares through core features that are not unit vectors, relative to their size. By default the one
         with the least Bellman error on held-out samples.
     epsilon: stop when the value lost by sampling is estimated to be at most this: a normalised value, or "1%" of what the
-        optimum is above the uniform policy. An estimate of the statistical error only (`halving.py`), missed now and then.
+        optimum is above the uniform policy. An estimate of the statistical error only (`sampled/loss.py`), which
+        is missed now and then.
         Where memory ends before, so do the samples, and the run says so; with a budget alone, one that does not fit is
         refused.
     """
 
     name: ClassVar[str] = "plug-in"
-    growing: ClassVar[frozenset[str]] = kept.GROWING
+    growing: ClassVar[frozenset[str]] = GROWING
 
     samples: int | None = None
     noise: str = "auto"
     output: str | float = "greedy"
     ridge: float | None = None
     epsilon: float | str | None = None
-    setup: Setup | None = field(default=None, repr=False)
-    most: int | None = field(default=None, repr=False)  # samples a pair that memory has room for
 
     def __post_init__(self) -> None:
         require_count("PlugIn", samples=self.samples)
@@ -112,9 +126,7 @@ class PlugIn(Planner):
             share = f"{float(str(self.epsilon).strip().removesuffix('%')):.15g}%"
             object.__setattr__(self, "epsilon", share if accuracy.relative else accuracy.epsilon)
 
-    def resolve(self, setup: Setup) -> PlugIn:
-        if setup.core_features is None:
-            raise InputError("PlugIn needs a core set. Give one, or use Grow, which finds its own pairs.")
+    def resolve(self, setup: CoreSetup) -> PlugIn:
         least, noise = setup.m * (self.samples or 1), self.noise
         if noise == "auto":
             able = 0 < (setup.noise_dimension or 0) <= MOST_COORDINATES and setup.budget >= least + REPEATED
@@ -129,70 +141,80 @@ class PlugIn(Planner):
                 "`PlugIn(noise='sobol')` needs a simulator that is a function of its noise: a NoiseModel, or a "
                 "CompiledModel with a noise_kernel. Use noise='independent' with this one."
             )
-        return replace(self, setup=setup, noise=noise, most=None)._within_memory()
+        setup.frame.require_fit()
+        planner = replace(self, noise=noise).bind(setup)
+        planner._require_memory()
+        return planner
 
-    def _within_memory(self) -> PlugIn:
-        """With a budget all of it must fit, or nothing is asked; with an accuracy, N stops doubling where memory ends."""
-        setup = self._setup
-        phi = setup.core_features
-        assert phi is not None
+    def _bytes_per_row(self) -> int:
+        phi = self.setup.core_features
         k = entries(phi).shape[1]
-        row = (
-            2 * setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
+        return (
+            2 * self.setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
         )  # twice: arrays are copied when they grow
-        units = unit_vectors(phi) is not None
-        systems = 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
-        room = SHARE * available_memory()
-        most = int(min(max(room - systems, 0.0) / (row * setup.m), 2.0**40))
-        least = self._cap if self.epsilon is None else min(self._cap, FIRST[self.noise])
-        if most < least:
+
+    def _bytes_of_systems(self) -> int:
+        setup = self.setup
+        units = setup.frame.units is not None
+        return 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
+
+    @cached_property
+    def _room(self) -> float:
+        """Bytes that may be used, as they were when the run began."""
+        return SHARE * available_memory()
+
+    @property
+    def _most(self) -> int:
+        """Samples per core pair that memory has room for."""
+        room = max(self._room - self._bytes_of_systems(), 0.0)
+        return int(min(room / (self._bytes_per_row() * self.setup.m), 2.0**40))
+
+    def _require_memory(self) -> None:
+        """With a budget all of it must fit, or nothing is asked; with an accuracy, N stops growing where memory ends."""
+        m, cap = self.setup.m, self._wanted
+        least = cap if self.epsilon is None else min(cap, FIRST[self.noise])
+        if self._most < least:
+            needed = self._bytes_per_row() * least * m + self._bytes_of_systems()
             raise InputError(
-                f"PlugIn would store the features of {least * setup.m:,} next states, with its systems about "
-                f"{(row * least * setup.m + systems) / 1e9:.3g} GB, and {room / 1e9:.3g} GB may be used here. "
+                f"PlugIn would store the features of {least * m:,} next states, with its systems about "
+                f"{needed / 1e9:.3g} GB, and {self._room / 1e9:.3g} GB may be used here. "
                 "Give a smaller budget or `samples`, or use the planner core-mirror, which stores none."
             )
-        return replace(self, most=most)
 
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
-        setup, seed = self._setup, int(rng.integers(0, 2**62))
-        numbers = np.full(len(NUMBERS), np.nan)
         return State(
-            np.array([0, 0, seed]), np.zeros(setup.dimension), numbers, **kept.empty(setup.n_actions)
-        )
+            seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension), residual=math.nan, settled=False,
+            error=math.nan, scale=math.nan, reached=False, **no_rows(self.setup.n_actions),
+        )  # fmt: skip
 
     def size(self, state: State) -> int | None:
-        rows = int(state.counts[0])
-        if state.numbers[NUMBERS.index("reached")] == 1.0:
-            return None
-        left = self._target(int(state.counts[1])) * self._setup.m - rows
-        return min(left, BATCH) if left > 0 else None
+        left = self._target(state.solved) * self.setup.m - state.filled
+        return min(left, BATCH) if left > 0 and not state.reached else None
 
-    def ask(self, state: State, rng: np.random.Generator) -> Ask:
-        size, m, start = self.size(state), self._setup.m, int(state.counts[0])
-        assert size is not None
+    def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
+        size, m, start = self.size(state), self.setup.m, state.filled
+        if size is None:
+            return None
         rows = np.arange(start, start + size)
         noise = None
         if self.noise == "sobol":
-            points = sobol(
-                int(state.counts[2]), self._setup.noise_dimension or 1, start // m, rows[-1] // m + 1
-            )
+            points = sobol(state.seed, self.setup.noise_dimension, start // m, rows[-1] // m + 1)
             noise = points[rows // m - start // m]
         return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        state = kept.appended(state, answers)
-        N = self._target(int(state.counts[1]))
-        return self._solved(state, N) if state.counts[0] == N * self._setup.m else state
+        state = append(state, answers)
+        N = self._target(state.solved)
+        return self._solved(state, N) if state.filled == N * self.setup.m else state
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
         """A solve with two samples of at most four core pairs: a whole one may take long, and memory for all samples."""
-        phi = self._setup.core_features
-        assert phi is not None
+        phi = self.setup.core_features
         pairs = np.argsort(-np.abs(entries(phi)).max(axis=1))[:4]  # not all zero
-        setup = replace(self._setup, core_features=take(phi, pairs), m=len(pairs), budget=100)
-        small = replace(self, setup=setup, samples=2, most=None)
+        frame = Frame(take(phi, pairs), self.setup.dimension)
+        small = replace(self, samples=2).bind(replace(self.setup, frame=frame, budget=100))
         small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
 
     def _target(self, solved: int) -> int:
@@ -206,53 +228,53 @@ class PlugIn(Planner):
 
     @property
     def _cap(self) -> int:
-        """Most samples a pair. Of a quasi-random sequence whole quarters of a doubling: odd ends unbalance it."""
-        cap = (self._setup.budget - (REPEATED if self.noise == "sobol" else 0)) // self._setup.m
+        """Most samples per core pair."""
+        return min(self._wanted, self._most)
+
+    @property
+    def _wanted(self) -> int:
+        """What budget and settings allow. Of a quasi-random sequence whole quarters of a doubling: odd ends unbalance it."""
+        cap = (self.setup.budget - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
         if self.noise == "sobol" and self.samples is None:
             quarter = max(1, 2 ** (cap.bit_length() - 3))
             cap -= cap % quarter
-        return min(cap, self.samples or cap, self.most or cap)
+        return min(cap, self.samples or cap)
 
     # Solving.
 
     def _solved(self, state: State, N: int) -> State:
         """Solve on the first N samples of each pair; a function of them and the seed alone, however they were asked for."""
-        setup = self._setup
-        sampled = self._sampled(state, N)
-        assert setup.core_features is not None
-        ridge = (
-            choose_ridge(sampled, setup.core_features, setup.dimension) if self.ridge is None else self.ridge
+        frame, sampled = self.setup.frame, self._sampled(state, N)
+        lift = Lift(frame, choose_ridge(sampled, frame) if self.ridge is None else self.ridge)
+        solution = sampled.solve(lift, sampled.equal())
+        state = state._replace(
+            solved=N, theta=solution.theta, residual=solution.residual, settled=solution.settled
         )
-        through = Through(setup.core_features, setup.dimension, ridge)
-        solution = sampled.solve(through, sampled.equal())
-        error = scale = math.nan
-        reached = 0.0
         accuracy = Accuracy.of(self.epsilon)
-        if accuracy is not None and FIRST[self.noise] <= N:
-            error, scale = self._error(state, N, sampled, through, solution)
-            seen = not scale <= NOTHING or N >= BLIND
-            reached = float(seen and solution.settled and error <= accuracy.target(scale))
-        numbers = np.array([solution.residual, float(solution.settled), error, scale, reached])
-        counts = np.array([state.counts[0], N, state.counts[2]])
-        return state._replace(counts=counts, theta=solution.theta, numbers=numbers)
+        if accuracy is None or FIRST[self.noise] > N:
+            return state
+        error, scale = self._error(state, N, sampled, lift, solution)
+        seen = not scale <= NOTHING or N >= BLIND
+        reached = bool(seen and solution.settled and error <= accuracy.target(scale))
+        return state._replace(error=error, scale=scale, reached=reached)
 
     def _error(
-        self, state: State, N: int, sampled: Sampled, through: Through, solution: Solution
+        self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: Solution
     ) -> tuple[float, float]:
         """The estimated loss, of N samples and of the size before; the optimum less uniform in the sampled model."""
-        rng = np.random.default_rng([int(state.counts[2]), N])
-        rewards, M, shared = state.rewards[: N * through.m].reshape(N, -1), before(N), self.noise == "sobol"
-        lost, scale = losses(sampled, through, solution, rewards, rng, shared)
+        rng = np.random.default_rng([state.seed, N])
+        rewards, M, shared = state.rewards[: N * lift.m].reshape(N, -1), before(N), self.noise == "sobol"
+        lost, scale = losses(sampled, lift, solution, rewards, rng, shared)
         fewer = self._sampled(state, M)
-        there = fewer.solve(through, fewer.equal(), start=solution.theta)
-        more, _ = losses(fewer, through, there, rewards[:M], rng, shared)
-        return float(np.maximum(lost, more).max()), scale
+        there = fewer.solve(lift, fewer.equal(), start=solution.theta)
+        more, _ = losses(fewer, lift, there, rewards[:M], rng, shared)
+        return float(np.maximum(lost, more).max()), float(scale)
 
-    def _sampled(self, state: State, N: int) -> Sampled:
-        n, m = N * self._setup.m, self._setup.m
+    def _sampled(self, state: State, N: int) -> SampledModel:
+        n, m = N * self.setup.m, self.setup.m
         rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        next_phi, initial = as_sparse(kept.following(state, n)), as_sparse(kept.initial(state))
-        return Sampled(next_phi, rewards, initial, self._setup.discount)
+        next_phi, initial = as_sparse(next_features(state, n)), as_sparse(initial_features(state))
+        return SampledModel(next_phi, rewards, initial, self.setup.discount)
 
     # What came of it.
 
@@ -261,74 +283,52 @@ class PlugIn(Planner):
             return ReadOut(state.theta.copy(), 1.0)
         if self.output == "greedy":
             return ReadOut(state.theta.copy(), math.inf)
-        return ReadOut(state.theta * (1 - self._setup.discount), float(self.output))
+        return ReadOut(state.theta * (1 - self.setup.discount), float(self.output))
 
     def stored(self, state: State) -> Stored | None:
-        return kept.stored(state, self._setup)
+        return stored(state, self.setup.frame, self.setup.discount)
 
     def verdict(self, state: State) -> Verdict | None:
-        residual, settled, error, scale, reached = state.numbers
-        cure = "Add extreme pairs to the core set (coreplan.core.select), or use Grow."
-        if state.counts[1] == 0:
-            reason = "No solve was finished: the policy is the uniform one. Resume, or raise the budget."
-            return Verdict(Status.DOUBTFUL, reason)
-        if not settled:
-            reason = (
-                f"Value iteration through the core set did not settle (residual {residual:.2g} of the value range): "
-                f"features reached lie outside the core's hull, or the core is ill-conditioned. Raise `ridge`. {cure}"
-            )
-            return Verdict(Status.DIVERGED, reason)
-        if self.epsilon is not None and not reached:
-            return Verdict(Status.NOT_REACHED, self._not_reached(int(state.counts[1]), error, scale))
+        if state.solved == 0:
+            return doubts.NO_SOLVE()
+        if not state.settled:
+            return doubts.NOT_SETTLED(residual=state.residual)
         if self.epsilon is not None:
-            reason = f"Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only."
-            return Verdict(Status.FINISHED, reason)
-        return (
-            few(int(state.counts[1]), self._setup.m, kept.all_same(state, self._setup.m))
-            if self.samples is None
-            else None
-        )
+            return doubts.REACHED(error=state.error) if state.reached else self._not_reached(state)
+        same = all_same(state, self.setup.m)
+        return few_samples(state.solved, self.setup.m, same) if self.samples is None else None
 
-    def _not_reached(self, N: int, error: float, scale: float) -> str:
-        """Why N samples a core pair are not enough, and what would be."""
-        setup, accuracy, fixed = self._setup, Accuracy.of(self.epsilon), self._cap == self.samples
+    def _not_reached(self, state: State) -> Verdict:
+        """Why the samples are not enough for the accuracy asked for, and what would be."""
+        N, m, accuracy, fixed = (
+            state.solved,
+            self.setup.m,
+            Accuracy.of(self.epsilon),
+            self._cap == self.samples,
+        )
         assert accuracy is not None
-        target, first = accuracy.target(scale), FIRST[self.noise]
+        target, first = accuracy.target(state.scale), FIRST[self.noise]
         if first > N:
-            least = first * setup.m + (REPEATED if self.noise == "sobol" else 0)
+            least = first * m + (REPEATED if self.noise == "sobol" else 0)
             cure = f"raise `samples` to {first}" if fixed else f"raise the budget to {least:,}"
-            return f"Accuracy is estimated from {first} samples a core pair on: {cure}."
-        if math.isnan(error) or math.isnan(target):
-            return (
-                "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the "
-                "model of all, as happens where features reached lie outside the core's hull. Add extreme pairs to the core "
-                "set (coreplan.core.select), or give a budget and no epsilon."
-            )
-        if scale <= NOTHING and N < BLIND:
-            return (
-                f"{N} samples a core pair tell no policy from the uniform one. If that is so in truth, {BLIND} say it, and "
-                f"else they may show what matters: raise the budget to {BLIND * setup.m + REPEATED:,}."
-            )
-        cure = f"Raise the budget above {setup.budget:,}"
+            return doubts.TOO_FEW_TO_TELL(first=first, cure=cure)
+        if math.isnan(state.error) or math.isnan(target):
+            return doubts.NO_ESTIMATE()
+        if state.scale <= NOTHING and N < BLIND:
+            return doubts.NOTHING_TOLD_APART(N=N, blind=BLIND, least=BLIND * m + REPEATED)
+        cure = f"Raise the budget above {self.setup.budget:,}"
         if fixed:
             cure = f"Raise `samples` above {self.samples}"
-        elif self._cap == self.most:
+        elif self._cap == self._most:
             cure = "No more samples fit into memory: give more of it"
-        return (
-            f"The value lost by sampling is estimated to be up to {error:.2g}, and {target:.2g} was asked for. "
-            f"{cure}, or ask for less."
-        )
+        return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
 
     def check(self, state: State) -> None:
-        kept.check(state, self.init(np.random.default_rng(0)), self._setup)
+        check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)
 
-    def diagnostics(self, state: State) -> Mapping[str, float]:
-        numbers = dict(zip(NUMBERS, map(float, state.numbers), strict=True))
+    def numbers(self, state: State) -> Mapping[str, float]:
         return {
-            "samples": float(state.counts[1]),
-            "error": numbers["error"],
+            "samples": float(state.solved),
+            "error": state.error,
             "theta_norm": float(np.linalg.norm(state.theta)),
         }
-
-    def settings(self) -> Mapping[str, Any]:
-        return {name: getattr(self, name) for name in ("samples", "noise", "output", "ridge", "epsilon")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,14 +17,13 @@ from .sampled_lp import SampledLP
 PLANNERS: dict[str, type[Planner]] = {
     p.name: p for p in (PlugIn, Grow, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
 }
-_ARRAYS = ("theta0", "lambda1", "setup", "most")  # not for a command line
 
 
 def options(name: str) -> list[str]:
     """The settings of a planner that can be given by name=value."""
     if name not in PLANNERS:
         raise InputError(f"There is no planner '{name}'.{nearest(name, PLANNERS)}")
-    return [f.name for f in dataclasses.fields(PLANNERS[name]) if f.name not in _ARRAYS]  # type: ignore[arg-type]
+    return PLANNERS[name].options()
 
 
 def make_planner(name: str, settings: Mapping[str, Any]) -> Planner:
@@ -35,12 +33,3 @@ def make_planner(name: str, settings: Mapping[str, Any]) -> Planner:
         if key not in known:
             raise InputError(f"The planner '{name}' has no setting '{key}'.{nearest(key, known)}")
     return PLANNERS[name](**settings)
-
-
-def to_accuracy(planner: Planner, epsilon: float | str) -> Planner:
-    """The planner, told to stop at an accuracy; an InputError for one that cannot."""
-    if "epsilon" not in {f.name for f in dataclasses.fields(planner)}:  # type: ignore[arg-type]
-        raise InputError(
-            f"The planner '{planner.name}' cannot tell how accurate it is, so it takes a budget and no epsilon."
-        )
-    return dataclasses.replace(planner, epsilon=epsilon)  # type: ignore[type-var]

@@ -1,11 +1,18 @@
 """From a problem to a plan: the defaults, `plan()`, and runs that were saved."""
 
-from .choose import default_planner, documented_settings
+from .choose import choose, default_planner, documented_settings, planner_by_name
+from .judged import certified, evaluated
+from .load import load_run
 from .plans import Plan, plan
 
 __all__ = [
     "Plan",
+    "certified",
+    "choose",
     "default_planner",
     "documented_settings",
+    "evaluated",
+    "load_run",
     "plan",
+    "planner_by_name",
 ]

@@ -1,22 +1,32 @@
-"""A run: the loop, its folder, trace and progress."""
+"""A run: its steps, the loop, its folder, trace and progress."""
 
-from .folder import RunFolder, core_of, digest_of
+from .folder import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, RunFolder, Started, core_of, read_record
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop
 from .progress import Interrupt, Progress, make_progress
-from .trace import Trace, next_point
+from .stepping import NO_LIMIT, Run, Step, resolved, setup_for, steps
+from .trace import Trace
 
 __all__ = [
+    "CERTIFICATE_FILE",
+    "EVALUATION_FILE",
+    "NO_LIMIT",
+    "TRACE_FILE",
     "CompiledLoop",
     "Interrupt",
     "Loop",
     "Progress",
     "PythonLoop",
+    "Run",
     "RunFolder",
+    "Started",
+    "Step",
     "Trace",
     "core_of",
-    "digest_of",
     "fill",
     "make_loop",
     "make_progress",
-    "next_point",
+    "read_record",
+    "resolved",
+    "setup_for",
+    "steps",
 ]

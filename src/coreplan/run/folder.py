@@ -12,15 +12,16 @@ import numpy as np
 
 from ..base import FileError, digest, files, restore, state_of
 from ..core import CORE_FILE, CoreSet
-from ..planners import Planner, make_planner, options
+from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
-from ..simulate import Simulator
+from .stepping import Run
 from .trace import Trace
 
-VERSION = 1
+VERSION = 2
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
+EVALUATION_FILE, CERTIFICATE_FILE = "evaluation.json", "certificate.json"
 _LEFT_OUT = (None, "auto")  # settings that a planner fills in by itself
 
 
@@ -28,17 +29,24 @@ class Started(NamedTuple):
     """The run that a folder holds: what it was started with."""
 
     planner: str
-    settings: dict[str, Any]  # those that can be given by name: arrays are kept as digests only
+    settings: dict[str, Any]  # as JSON types; of arrays a digest
     budget: int | None
 
     def make(self) -> Planner:
-        """The planner of that run."""
-        return make_planner(self.planner, self.settings)
+        """The planner of that run, where it is built in."""
+        if self.planner not in PLANNERS:
+            raise FileError(
+                f"The run was made by the planner '{self.planner}', which is not built in. Give it again: "
+                "plan(..., planner=..., resume=True)."
+            )
+        known = PLANNERS[self.planner].options()
+        return make_planner(self.planner, {k: v for k, v in self.settings.items() if k in known})
 
     def fill_in(self, planner: Planner) -> Planner:
         """A planner with what was left out as it was in that run, so that its budget may be raised."""
         given = planner.settings() if planner.name == self.planner else {}
-        missing = {k: v for k, v in self.settings.items() if k in given and given[k] in _LEFT_OUT}
+        can = set(given) & set(planner.options())
+        missing = {k: v for k, v in self.settings.items() if k in can and given[k] in _LEFT_OUT}
         return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
 
 
@@ -57,10 +65,9 @@ class RunFolder:
             return None
         _, meta = files.read_npz(path, KIND, VERSION)
         try:
-            name, budget = str(meta["config"]["planner"]), meta.get("budget")
-            known = [k for k in options(name) if k in meta["config"]["settings"]]
-            settings = {k: meta["config"]["settings"][k] for k in known}
-            return Started(name, settings, None if budget is None else int(budget))
+            config, budget = meta["config"], meta.get("budget")
+            settings = dict(config["settings"])
+            return Started(str(config["planner"]), settings, None if budget is None else int(budget))
         except (KeyError, TypeError, ValueError) as error:
             raise FileError(f"{path} does not say what it is a checkpoint of ({error}).") from None
 
@@ -69,41 +76,37 @@ class RunFolder:
         """Whether a run has written here before."""
         return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
 
-    def save_checkpoint(
-        self, state: Any, rng: np.random.Generator, simulator: Simulator, trace: Trace, seconds: float, budget: int
-    ) -> None:  # fmt: skip
+    def save_checkpoint(self, run: Run) -> None:
         """Everything that a resume needs, in one file, written atomically."""
         meta = {
             "format": KIND,
             "version": VERSION,
             "config": self.config,
-            "planner_stream": state_of(rng),
-            "simulator": simulator.mark(),
-            "trace_columns": list(trace.columns),
-            "seconds": seconds,
-            "budget": budget,
+            "planner_stream": state_of(run.rng),
+            "simulator": run.simulator.mark(),
+            "trace_columns": list(run.trace.columns),
+            "sums": run.sums,
+            "seconds": run.seconds,
+            "budget": run.budget,
         }
-        arrays = {f"state.{name}": np.asarray(array) for name, array in state._asdict().items()}
-        files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": trace.rows}, meta)
+        arrays = {f"state.{name}": np.asarray(value) for name, value in run.loop.state._asdict().items()}
+        files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
-    def load_checkpoint(
-        self, planner: Planner, state: Any, rng: np.random.Generator, simulator: Simulator
-    ) -> tuple[Any, Trace, float]:
-        """The state, trace and seconds of the checkpoint; puts both streams and the counters back."""
+    def load_checkpoint(self, run: Run) -> None:
+        """Put a run where its checkpoint was written: state, trace, streams and counters."""
         path = self.path / CHECKPOINT_FILE
         arrays, meta = files.read_npz(path, KIND, VERSION)
         self._compare(meta.get("config"))
         try:
             rows = arrays.pop("trace")
-            saved = type(state)(**{name.removeprefix("state."): a for name, a in arrays.items()})
-            for name, old, new in zip(state._fields, state, saved, strict=True):
-                if name not in planner.growing and (old.dtype != new.dtype or old.shape != new.shape):
-                    raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
-            planner.check(saved)
-            restore(rng, meta["planner_stream"])
-            simulator.return_to(meta["simulator"])
-            return saved, Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            state = _restored(run.planner, run.loop.state, arrays)
+            run.planner.check(state)
+            restore(run.rng, meta["planner_stream"])
+            run.simulator.return_to(meta["simulator"])
+            run.sums = {str(k): (float(v[0]), float(v[1])) for k, v in meta["sums"].items()}
+            run.trace, run.seconds = Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
+            run.loop.state = state
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise FileError(
                 f"{path} is damaged: {error}. Delete the folder's files and start again."
             ) from None
@@ -126,12 +129,33 @@ class RunFolder:
     def write_record(self, record: dict[str, Any]) -> None:
         files.write_json(self.path / RUN_FILE, {**self.config, "core_file": self.core_file, **record})
 
+    def write_judged(self, name: str, record: dict[str, Any] | None) -> None:
+        """What was found about the policy, as JSON; None takes away what an earlier policy had."""
+        if record is None:
+            (self.path / name).unlink(missing_ok=True)
+        else:
+            files.write_json(self.path / name, record)
+
     def write_core(self, core: CoreSet, problem: Problem) -> None:
         """Keep core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
         numbers = core.states.dtype.kind in "fiub"  # files hold nothing else
         if numbers and digest_of(core) != own_digest(problem):
             core.save(self.path / CORE_FILE)
             self.core_file = digest_of(core)
+
+
+def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:
+    """The state in a checkpoint, of the type of `like`: arrays of the same dtype and shape, but for those that grow."""
+    state = type(like)(**{name.removeprefix("state."): a for name, a in arrays.items()})
+    plain = {}
+    for name, old, new in zip(like._fields, like, state, strict=True):
+        if not isinstance(old, np.ndarray):
+            if new.shape != ():
+                raise ValueError(f"'{name}' has shape {new.shape}")
+            plain[name] = type(old)(new.item())
+        elif name not in planner.growing and (old.dtype != new.dtype or old.shape != new.shape):
+            raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
+    return state._replace(**plain)
 
 
 def digest_of(core: CoreSet) -> str:
@@ -147,7 +171,7 @@ def own_digest(problem: Problem) -> str | None:
 def core_of(path: Path, problem: Problem) -> CoreSet | None:
     """The pairs that the run at `path`, a folder or its policy.npz, used or chose; None: the problem's own."""
     folder = path.parent if path.name == POLICY_FILE else path
-    file, record = folder / CORE_FILE, _read_record(folder / RUN_FILE)
+    file, record = folder / CORE_FILE, read_record(folder / RUN_FILE)
     if not file.exists():
         used = record.get("core_file") or record.get("core")
         if used is not None and used != own_digest(problem):
@@ -165,7 +189,7 @@ def core_of(path: Path, problem: Problem) -> CoreSet | None:
     return core
 
 
-def _read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Any]:
     """What run.json says; nothing where there is none."""
     try:
         record = json.loads(path.read_bytes())

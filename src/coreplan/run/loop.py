@@ -29,7 +29,7 @@ from ..base import (
     state_of,
 )
 from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
-from ..planners import Kernels, Planner, Setup
+from ..planners import Kernels, Planner, require_ask, require_state
 from ..problem import CompiledModel
 from ..simulate import Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
 from .progress import Interrupt
@@ -41,6 +41,9 @@ class Loop(Protocol):
     """Drives a planner. `state` is what a checkpoint stores of it."""
 
     state: Any
+
+    def size(self) -> int | None:
+        """How many queries the next ask makes; None when the planner is done."""
 
     def warm_up(self) -> None:
         """Compile what will be called."""
@@ -59,7 +62,10 @@ class PythonLoop:
 
     def __init__(self, planner: Planner, simulator: Simulator, rng: np.random.Generator) -> None:
         self.planner, self.simulator, self.rng = planner, simulator, rng
-        self.state = planner.init(rng)
+        self.state = require_state(planner, planner.init(rng))
+
+    def size(self) -> int | None:
+        return self.planner.size(self.state)
 
     def warm_up(self) -> None:
         """Compile the kernels on made-up answers, so that compiling does not count as planning: no query is made and
@@ -74,14 +80,19 @@ class PythonLoop:
         states, initial = core.states[ask.core_index], None
         if ask.n_initial:  # a feature map need not know an empty batch
             initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
-        return Answers(ask, np.zeros(len(states)), states, checked(features, states), initial)
+        return Answers(
+            ask=ask, rewards=np.zeros(len(states)), next_states=states, next_features=checked(features, states),
+            initial_features=initial,
+        )  # fmt: skip
 
     def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         begin = time.perf_counter()
         while True:
             mark, before = self.simulator.mark(), state_of(self.rng)
             try:
-                ask = self.planner.ask(self.state, self.rng)
+                ask = require_ask(self.planner, self.planner.ask(self.state, self.rng))
+                if ask is None:
+                    return
                 # Only the user's own code may be cut short by a second Ctrl-C; it is undone as a whole.
                 interrupt.abandon = True
                 answers = self.simulator.answer(ask)
@@ -91,8 +102,10 @@ class PythonLoop:
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
-            self.state = self.planner.tell(self.state, answers, self.rng)
-            queries, size = self.simulator.queries, self.planner.size(self.state)
+            self.state = require_state(
+                self.planner, self.planner.tell(self.state, answers, self.rng), self.state
+            )
+            queries, size = self.simulator.queries, self.size()
             if queries >= until or size is None or queries + size > budget:
                 return
             if interrupt.asked or time.perf_counter() - begin > _PATIENCE:
@@ -173,7 +186,7 @@ class CompiledLoop:
     """The loop inside Numba, in chunks that end where a block of noise ends."""
 
     def __init__(
-        self, planner: Planner, kernels: Kernels, setup: Setup, simulator: Simulator, rng: np.random.Generator
+        self, planner: Planner, kernels: Kernels, simulator: Simulator, rng: np.random.Generator
     ) -> None:
         model, features = simulator.problem.model, simulator.problem.features
         assert isinstance(model, CompiledModel) and isinstance(features, CompiledFeatures)
@@ -183,12 +196,16 @@ class CompiledLoop:
         assert simulator.core is not None
         core_states = as_states(simulator.core.states, model.state_shape, model.state_dtype, "The model")
         self.buffers = Buffers(
-            np.empty(kernels.ask_draws), np.empty(kernels.tell_draws), np.empty(n, dtype=np.int64),
-            model.empty_states(n), np.empty(n, dtype=np.int64), np.empty(n), model.empty_states(n),
-            model.empty_states(n_initial), features.empty(n_initial), features.empty(n),
+            ask_draws=np.empty(kernels.ask_draws), tell_draws=np.empty(kernels.tell_draws),
+            core_index=np.empty(n, dtype=np.int64), states=model.empty_states(n), actions=np.empty(n, dtype=np.int64),
+            rewards=np.empty(n), next_states=model.empty_states(n), initial_states=model.empty_states(n_initial),
+            initial_phi=features.empty(n_initial), next_phi=features.empty(n),
         )  # fmt: skip
-        self.core = (core_states, simulator.core.actions, setup.core_features)
+        self.core = (core_states, simulator.core.actions, planner.setup.core_features)
         self.model, self.features = model, features
+
+    def size(self) -> int:
+        return self.kernels.n_queries
 
     def warm_up(self) -> None:
         try:
@@ -204,7 +221,7 @@ class CompiledLoop:
             ) from None
         except Exception as error:
             raise _raised(error) from error
-        self.simulator.lookout.see(*states)
+        self.simulator.box_watch.see(*states)
 
     def _check_kernels(self) -> tuple[States, States]:
         """The same noise into differently filled arrays: a kernel that leaves entries unwritten, or that draws
@@ -250,8 +267,8 @@ class CompiledLoop:
         to_until = -(-(until - simulator.queries) // size)  # rounded up
         to_block = -(-(simulator.block - simulator.used) // size)
         n = min(to_until, to_block, (budget - simulator.queries) // size)
-        if simulator.cover is not None:  # looks fall on the same asks as in the other loop
-            n = min(n, -(-(simulator.cover.due - simulator.queries) // size))
+        if simulator.watch is not None:  # looks fall on the same asks as in the other loop
+            n = min(n, -(-(simulator.watch.due - simulator.queries) // size))
         n = max(1, n)
         done = n
         try:
@@ -265,14 +282,14 @@ class CompiledLoop:
             restore(self.rng, before)
             if 0 < done < n:  # the asks before the faulty one were answered: take them again, to the last bit
                 simulator.open_block(size)
-                simulator.served(self._run(done) * size, done * self.kernels.n_initial)
+                simulator.count(self._run(done) * size, done * self.kernels.n_initial)
             if isinstance(error, Exception) and not isinstance(error, CoreplanError):
                 raise _raised(error) from error
             raise
-        simulator.served(n * size, n * self.kernels.n_initial)
-        simulator.lookout.see(self.buffers.initial_states, self.buffers.next_states)
-        if simulator.cover is not None:
-            simulator.cover.see(simulator.queries, self.buffers.initial_phi, self.buffers.next_phi)
+        simulator.count(n * size, n * self.kernels.n_initial)
+        simulator.box_watch.see(self.buffers.initial_states, self.buffers.next_states)
+        if simulator.watch is not None:
+            simulator.watch.see(simulator.queries, self.buffers.initial_phi, self.buffers.next_phi)
 
     def _raise_fault(self) -> None:
         b, simulator, features = self.buffers, self.simulator, self.features
@@ -293,9 +310,9 @@ def _raised(error: Exception) -> SimulatorError:
     return SimulatorError(f"The compiled simulator or features raised {type(error).__name__}: {error}.")
 
 
-def make_loop(planner: Planner, setup: Setup, simulator: Simulator, rng: np.random.Generator) -> Loop:
+def make_loop(planner: Planner, simulator: Simulator, rng: np.random.Generator) -> Loop:
     """The compiled loop where everything has kernels and an ask fits into a block; else the Python one."""
     kernels = planner.kernels() if simulator.core is not None else None
     if kernels is not None and simulator.problem.compiled and kernels.n_queries <= simulator.block:
-        return CompiledLoop(planner, kernels, setup, simulator, rng)
+        return CompiledLoop(planner, kernels, simulator, rng)
     return PythonLoop(planner, simulator, rng)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -52,6 +53,16 @@ class Trace:
                 ",".join("" if v != v else f"{int(v)}" if v.is_integer() else repr(v) for v in row) + "\n"
             )
         return out.getvalue()
+
+    @classmethod
+    def from_csv(cls, text: str) -> Trace:
+        """What `csv` wrote; a ValueError for anything else."""
+        head, *lines = text.splitlines()
+        columns = head.split(",")
+        rows = [[float(v) if v else math.nan for v in line.split(",")] for line in lines]
+        if any(len(row) != len(columns) for row in rows):
+            raise ValueError("its rows have other lengths than its header")
+        return cls.of(columns, np.array(rows, dtype=np.float64).reshape(len(rows), len(columns)))
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(self.columns)})"

@@ -1,38 +1,64 @@
-"""Mathematics on samples that several planners and judges share."""
+"""Mathematics on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, losses
-from .lstd import Equations, Samples, gram, greedy, kept_gain
-from .policy_iteration import LARGE, Sampled, Solution, Through
+from .lp import Found, solve_sampled
+from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
+from .noise import MOST_COORDINATES, sobol
+from .policy_iteration import LARGE, SampledModel, Solution
 from .ridge import choose_ridge
-from .sobol import MOST_COORDINATES, sobol
-from .stored import Stored
+from .samples import (
+    GROWING,
+    Stored,
+    Transitions,
+    all_same,
+    append,
+    check_rows,
+    draw,
+    grown,
+    initial_features,
+    next_features,
+    no_rows,
+    stored,
+)
 from .verified import FORMS, Pair, Points, SolverError, UnboundedError, solve_pair
 
 __all__ = [
     "FORMS",
+    "GROWING",
     "LARGE",
     "MOST_COORDINATES",
     "NOTHING",
     "Accuracy",
     "Equations",
+    "Found",
     "Pair",
     "Points",
-    "Sampled",
-    "Samples",
+    "SampledModel",
     "Solution",
     "SolverError",
     "Stored",
-    "Through",
+    "Transitions",
     "UnboundedError",
+    "WeightedSamples",
+    "all_same",
+    "append",
     "before",
+    "check_rows",
     "choose_ridge",
     "curvature",
+    "draw",
     "gram",
     "greedy",
+    "grown",
+    "initial_features",
     "kept_gain",
     "losses",
     "lower_mean",
+    "next_features",
+    "no_rows",
     "sobol",
     "solve_pair",
+    "solve_sampled",
+    "stored",
 ]

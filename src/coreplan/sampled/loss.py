@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import FloatArray, InputError
-from .policy_iteration import Sampled, Solution, Through
+from ..core import Lift
+from .policy_iteration import SampledModel, Solution
 
 NOTHING = (
     1e-8  # of normalised value: where the uniform policy is optimal, a share of 0 could never be reached
@@ -95,8 +96,8 @@ def _block(N: int) -> int:
 
 
 def losses(
-    sampled: Sampled,
-    through: Through,
+    sampled: SampledModel,
+    lift: Lift,
     solution: Solution,
     rewards: FloatArray,
     rng: np.random.Generator,
@@ -107,15 +108,15 @@ def losses(
     Column 0: of the half's policy in the model of all samples. Column 1: of our policy in the model of the half.
     """
     w, (N, m) = sampled.equal(), rewards.shape
-    best = sampled.value(through, w, solution.theta, solution.choice)
-    scale = best - sampled.value(through, w, None, None)
+    best = sampled.value(lift, w, solution.theta, solution.choice)
+    scale = best - sampled.value(lift, w, None, None)
     found = []
     for v in half_weights(rng, N, m, shared):
         r = (v.reshape(N, m) * rewards).sum(axis=0)  # rewards may be noisy, too
-        half = Sampled(sampled.phi, r, sampled.initial, sampled.discount)
-        other = half.solve(through, v, start=solution.theta)
-        theirs = best - sampled.value(through, w, other.theta, other.choice)
-        gain = half.value(through, v, other.theta, other.choice)
-        ours = gain - half.value(through, v, solution.theta, solution.choice)
+        half = SampledModel(sampled.phi, r, sampled.initial, sampled.discount)
+        other = half.solve(lift, v, start=solution.theta)
+        theirs = best - sampled.value(lift, w, other.theta, other.choice)
+        gain = half.value(lift, v, other.theta, other.choice)
+        ours = gain - half.value(lift, v, solution.theta, solution.choice)
         found.append((theirs, ours))
     return np.array(found), scale

@@ -1,6 +1,6 @@
 """Least-squares policy iteration on stored samples, sparse: what `Grow` solves with.
 
-Samples are pairs: rows phi(x_i, a_i) `[N, K]`, rewards `[N]`, features of the next state under every action
+WeightedSamples are pairs: rows phi(x_i, a_i) `[N, K]`, rewards `[N]`, features of the next state under every action
 `[N, A, K]` and weights w `[N]`. Every row carries the constant as its last coordinate, d: values have a level that
 features without an intercept cannot speak of, and it is the one coordinate that is not penalised.
 """
@@ -20,7 +20,7 @@ SETTLED = 0.002  # policy iteration stops when less than this share of next acti
 MOST = 20  # iterations
 
 
-class Samples(NamedTuple):
+class WeightedSamples(NamedTuple):
     """Stored pairs; `phi` and `next_phi` with the constant appended."""
 
     phi: Sparse  # [N, K]
@@ -98,7 +98,7 @@ class Equations:
     diagonal. A penalty of g alike for all flattens what is rarely visited, one of G_ii alone leaves it to noise.
     """
 
-    def __init__(self, samples: Samples, dimension: int, ridge: float) -> None:
+    def __init__(self, samples: WeightedSamples, dimension: int, ridge: float) -> None:
         self.samples, self.size = samples, dimension + 1
         self.w = samples.w / samples.w.sum()
         self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
@@ -162,7 +162,7 @@ class Equations:
         return float(self._C[-1] @ own - C[-1] @ uniform)
 
 
-def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -> float:
+def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: float) -> float:
     """Policies are fitted on two halves of the samples: the share of its gain that each keeps on the other's half.
 
     Near 1 where the samples suffice; a policy that fits its noise keeps little. Neighbouring samples belong to one chain,
@@ -177,6 +177,6 @@ def kept_gain(samples: Samples, dimension: int, ridge: float, discount: float) -
     return other / own if own > 1e-9 * float(np.ptp(samples.rewards)) / (1.0 - discount) else 0.0
 
 
-def _rows(s: Samples, which: NDArray[np.bool_]) -> Samples:
+def _rows(s: WeightedSamples, which: NDArray[np.bool_]) -> WeightedSamples:
     phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
-    return Samples(phi, s.rewards[which], next_phi, s.w[which])
+    return WeightedSamples(phi, s.rewards[which], next_phi, s.w[which])

@@ -26,8 +26,8 @@ from scipy.sparse import csr_matrix, identity
 from scipy.sparse.linalg import LinearOperator, bicgstab, splu
 
 from ..base import FloatArray, IntArray
-from ..core import unit_vectors
-from ..features import UNAVAILABLE, Phi, Sparse, dense, score
+from ..core import Lift
+from ..features import UNAVAILABLE, Sparse, score
 
 MOST = 50  # policy iterations; a contraction takes fewer than ten
 SWEEPS = 3000  # of value iteration, for what policy iteration does not settle; damped in the second half
@@ -95,39 +95,6 @@ def collect_uniform(phi, w, place, F):
                         F[n % m, at] += w[n] / open_ * phi.weight[n, a, i]
 
 
-class Through:
-    """The way from values of core pairs to theta: theta = R q, and what of a feature the core speaks about."""
-
-    def __init__(self, core_features: Phi, dimension: int, ridge: float = 0.0) -> None:
-        self.d, self.place = dimension, np.arange(dimension)
-        self.columns = unit_vectors(core_features)  # [m] or None
-        self.R: FloatArray | None = None  # [d, m]
-        if self.columns is not None:
-            self.m = len(self.columns)
-            self.place = np.full(dimension, -1)
-            self.place[self.columns] = np.arange(self.m)
-            return
-        Phi_ = dense(core_features, dimension)
-        self.m = len(Phi_)
-        u, s, vt = np.linalg.svd(Phi_, full_matrices=False)
-        size = (s**2).mean()  # the ridge is relative to the features' size
-        keep = s > 1e-10 * s[0]
-        self.R = (vt[keep].T * (s[keep] / (s[keep] ** 2 + ridge * size))) @ u[:, keep].T
-
-    def theta(self, q: FloatArray) -> FloatArray:
-        """R q, `[d]`."""
-        if self.R is not None:
-            return self.R @ q
-        theta = np.zeros(self.d)
-        theta[self.columns] = q
-        return theta
-
-    @property
-    def width(self) -> int:
-        """Columns of F: those of the core where it is made of unit vectors, else all."""
-        return self.d if self.R is not None else self.m
-
-
 class Solution(NamedTuple):
     """What a solve found."""
 
@@ -137,7 +104,7 @@ class Solution(NamedTuple):
     settled: bool
 
 
-class Sampled:
+class SampledModel:
     """A sampled model: rows of next states, mean rewards, initial states; solves it and evaluates policies in it."""
 
     def __init__(self, next_phi: Sparse, rewards: FloatArray, initial: Sparse, discount: float) -> None:
@@ -151,32 +118,32 @@ class Sampled:
         return np.full(self.n, len(self.r) / self.n)
 
     def solve(
-        self, through: Through, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
+        self, lift: Lift, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
     ) -> Solution:
         """The solution by policy iteration; `start [d]` is a guess of theta, `tolerance` in normalised units."""
-        theta, q = np.zeros(through.d) if start is None else start, None
+        theta, q = np.zeros(lift.d) if start is None else start, None
         choice = np.full(self.n, -1)
         improve(self.phi, theta, choice, self._value)
         for _ in range(MOST):
-            q = self._evaluate(through, self._collected(through, choice, w), q)
+            q = self._evaluate(lift, self._collected(lift, choice, w), q)
             if q is None or not np.abs(q).max() < 1e3 * self.top:
                 break
-            theta = through.theta(q)
+            theta = lift.theta(q)
             if improve(self.phi, theta, choice, self._value) == 0:
                 if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
                     return Solution(theta, choice, 0.0, True)
                 break  # the clipping acts: policy iteration does not know it
-        return self._iterate(through, w, tolerance)
+        return self._iterate(lift, w, tolerance)
 
-    def _iterate(self, through: Through, w: FloatArray, tolerance: float) -> Solution:
+    def _iterate(self, lift: Lift, w: FloatArray, tolerance: float) -> Solution:
         """Value iteration: every iterate is bounded by the clipping; the one with the least residual is returned."""
         q = self.r.copy()
         best, least = q, np.inf
         choice = np.full(self.n, -1)
         for sweep in range(SWEEPS):
-            theta = through.theta(q)
+            theta = lift.theta(q)
             improve(self.phi, theta, choice, self._value)
-            new = np.zeros(through.m)
+            new = np.zeros(lift.m)
             back_up(self._value, w, self.top, new)
             new = self.r + self.discount * new
             residual = float(np.abs(new - q).max()) / self.top
@@ -185,40 +152,38 @@ class Sampled:
             if residual <= tolerance * (1 - self.discount):
                 break
             q = q + (1.0 if sweep < SWEEPS // 2 else 0.1) * (new - q)
-        theta = through.theta(best)
+        theta = lift.theta(best)
         improve(self.phi, theta, choice, self._value)
         return Solution(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
 
-    def value(
-        self, through: Through, w: FloatArray, theta: FloatArray | None, choice: IntArray | None
-    ) -> float:
+    def value(self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None) -> float:
         """The normalised value in this model of the policy greedy in `theta`, `choice [n]` at next states; None: uniform."""
-        F = self._collected(through, choice, w)
-        q = self._evaluate(through, F)
+        F = self._collected(lift, choice, w)
+        q = self._evaluate(lift, F)
         if q is None:
             return np.nan
-        f0 = np.zeros((1, through.d))
-        w0, all_ = np.full(len(self.initial.weight), 1.0 / len(self.initial.weight)), np.arange(through.d)
+        f0 = np.zeros((1, lift.d))
+        w0, all_ = np.full(len(self.initial.weight), 1.0 / len(self.initial.weight)), np.arange(lift.d)
         if theta is None:
             collect_uniform(self.initial, w0, all_, f0)
         else:
             at = np.full(len(w0), -1)
             improve(self.initial, theta, at, np.empty(len(w0)))
             collect(self.initial, at, w0, all_, f0)
-        return float((1 - self.discount) * (f0[0] @ through.theta(q)))
+        return float((1 - self.discount) * (f0[0] @ lift.theta(q)))
 
-    def _collected(self, through: Through, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
+    def _collected(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
         """Mean next features of a policy, `[m, width]`."""
-        if through.m * through.width > LARGE:
-            return self._sparse(through, choice, w)
-        F = np.zeros((through.m, through.width))
+        if lift.m * lift.width > LARGE:
+            return self._sparse(lift, choice, w)
+        F = np.zeros((lift.m, lift.width))
         if choice is None:
-            collect_uniform(self.phi, w, through.place, F)
+            collect_uniform(self.phi, w, lift.place, F)
         else:
-            collect(self.phi, choice, w, through.place, F)
-        return F if through.m <= FACTORED else csr_matrix(F)
+            collect(self.phi, choice, w, lift.place, F)
+        return F if lift.m <= FACTORED else csr_matrix(F)
 
-    def _sparse(self, through: Through, choice: IntArray | None, w: FloatArray) -> csr_matrix:
+    def _sparse(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> csr_matrix:
         """The same without a dense matrix on the way."""
         rows = np.arange(self.n)
         if choice is None:
@@ -227,11 +192,11 @@ class Sampled:
             index, weight = self.phi.index.reshape(self.n, -1), weight.reshape(self.n, -1)
         else:
             index, weight = self.phi.index[rows, choice], self.phi.weight[rows, choice]  # [n, k]
-        to = through.place[index]
+        to = lift.place[index]
         weight = np.where(to >= 0, weight * w[:, None], 0.0)
-        row = np.broadcast_to((rows % through.m)[:, None], to.shape)
+        row = np.broadcast_to((rows % lift.m)[:, None], to.shape)
         entries = (weight.ravel(), (row.ravel(), np.maximum(to, 0).ravel()))
-        F = csr_matrix(entries, shape=(through.m, through.width))  # adds up what repeats
+        F = csr_matrix(entries, shape=(lift.m, lift.width))  # adds up what repeats
         F.eliminate_zeros()
         return F
 
@@ -245,13 +210,13 @@ class Sampled:
             return None
 
     def _evaluate(
-        self, through: Through, F: FloatArray | csr_matrix, start: FloatArray | None = None
+        self, lift: Lift, F: FloatArray | csr_matrix, start: FloatArray | None = None
     ) -> FloatArray | None:
         """q = r + gamma F R q; None where there is no solution.
 
         Large systems are iterated first: a few dozen products with a sparse matrix mostly do.
         """
-        gamma, R, m = self.discount, through.R, through.m
+        gamma, R, m = self.discount, lift.R, lift.m
         if m > FACTORED:
             back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
             operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
@@ -259,7 +224,7 @@ class Sampled:
             if not fault and np.isfinite(q).all():
                 return q
             # It breaks down where transitions are nearly deterministic.
-            if m * through.width > LARGE:
+            if m * lift.width > LARGE:
                 return self._factored(F) if R is None else None
             F = F.toarray() if isinstance(F, csr_matrix) else F
         matrix = np.eye(m) - gamma * (F if R is None else F @ R)

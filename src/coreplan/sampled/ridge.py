@@ -4,47 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import FloatArray
-from ..core import unit_vectors
-from ..features import Phi, dense
-from .policy_iteration import Sampled, Through, back_up, improve
+from ..base import IntArray
+from ..core import Frame, Lift
+from ..features import row_scores
+from .policy_iteration import SampledModel, back_up, improve
 
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
-def choose_ridge(sampled: Sampled, core_features: Phi, dimension: int, held_out: int = 2) -> float:
+def choose_ridge(sampled: SampledModel, frame: Frame) -> float:
     """The ridge whose solution on one half of the samples has the least Bellman error at the core pairs on the other.
 
     0 where the core features are unit vectors or a well-conditioned basis: nothing is left to choose.
     """
-    if unit_vectors(core_features) is not None:
-        return 0.0
-    core = dense(core_features, dimension)
-    m, d = core.shape
-    if m <= d and np.linalg.cond(core) < 1e3:
+    m = frame.m
+    if frame.units is not None or (m <= frame.d and frame.rank == m and frame.condition < 1e3):
         return 0.0
     N = sampled.n // m
     if N < 2:
         return RIDGES[2]
-    parity = np.repeat(np.arange(N) % held_out, m)
-    errors = [_held_out_error(sampled, core_features, core, ridge, parity) for ridge in RIDGES]
+    parity = np.repeat(np.arange(N) % 2, m)
+    errors = [_held_out_error(sampled, Lift(frame, ridge), parity) for ridge in RIDGES]
     return RIDGES[int(np.argmin(errors))]
 
 
-def _held_out_error(
-    sampled: Sampled, core_features: Phi, core: FloatArray, ridge: float, parity: np.ndarray
-) -> float:
+def _held_out_error(sampled: SampledModel, lift: Lift, parity: IntArray) -> float:
     """Mean squared Bellman error at the core pairs, solved on one half and measured on the other, both ways."""
-    m, d = core.shape
-    through = Through(core_features, d, ridge)
     total = 0.0
     for half in (0, 1):
-        w, other = (np.where(parity == p, m / (parity == p).sum(), 0.0) for p in (half, 1 - half))
-        solution = sampled.solve(through, w)
+        w, other = (np.where(parity == p, lift.m / (parity == p).sum(), 0.0) for p in (half, 1 - half))
+        solution = sampled.solve(lift, w)
         if not solution.settled:
             return np.inf
-        value, q = np.empty(sampled.n), np.zeros(m)
+        value, q = np.empty(sampled.n), np.zeros(lift.m)
         improve(sampled.phi, solution.theta, solution.choice, value)
         back_up(value, other, sampled.top, q)
-        total += float(((core @ solution.theta - sampled.r - sampled.discount * q) ** 2).mean())
+        here = row_scores(lift.frame.features, solution.theta)
+        total += float(((here - sampled.r - sampled.discount * q) ** 2).mean())
     return total

@@ -17,6 +17,12 @@ class Ask(NamedTuple):
     n_initial: int = 0
     noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
 
+    @property
+    def size(self) -> int:
+        """How many pairs are to be simulated: queries."""
+        pairs = self.actions if self.core_index is None else self.core_index
+        return 0 if pairs is None else len(pairs)
+
 
 class Answers(NamedTuple):
     """What came back. Next states are opaque: a planner may hand them back in a later ask."""

@@ -1,6 +1,5 @@
 """The paper's mathematics, executable: operators, definitions, Theorem 1, and `verify`."""
 
-from ..planners import default_D
 from .advice import advise
 from .claims import verify
 from .definitions import best_fit, core_errors, inherent_bellman_error, linear_fit, q_approximation_error
@@ -8,7 +7,7 @@ from .lp import PAIRS, Solution, solve
 from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
 from .recorded import duality_gap, record
 from .tables import Enumerated
-from .theorem import Bound, Tuned, bound, queries_needed, tuned
+from .theorem import Bound, Tuned, bound, default_D, queries_needed, tuned
 
 __all__ = [
     "PAIRS",

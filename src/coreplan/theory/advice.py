@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import InputError
 from ..core import CoreSet
-from ..planners import PrimalDual, Setup, default_D
+from ..planners import CoreSetup, PrimalDual
 from ..planning import plan
 from ..problem import Problem
 from .theorem import Bound, Tuned, tuned
@@ -83,17 +83,18 @@ def advise(problem: Problem, *, epsilon: float | None, budget: int | None, D: fl
     """Tune Theorem 1 for a problem and measure how fast its simulator answers (a few thousand queries at least)."""
     if (epsilon is None) == (budget is None):
         raise InputError("`tune` takes either an accuracy (--epsilon 0.1) or a budget (--budget 1000000).")
-    setup = Setup.of(problem, CoreSet.of(problem), 1)
+    setup = CoreSetup.with_core(problem, CoreSet.of(problem), 1)
     m, A, R = setup.m, setup.n_actions, setup.radius
     if D is None:
-        D = default_D(CoreSet.of(problem).features(problem.features), setup.dimension, setup.discount)
+        D = setup.frame.radius(setup.discount)
     wish: dict[str, Any] = {"epsilon": epsilon, "budget": budget, "m": m, "A": A, "R": R, "D": D}
     best, paper = tuned(**wish), tuned(**wish, split="paper")
     K = min(best.K, 2000)
     probe = PrimalDual(eta=best.eta, beta=best.beta, alpha=best.alpha, K=K, D=D)
     queries = _PROBE if problem.compiled else 5 * (K + 1)
     ran = plan(problem, planner=probe, budget=max(queries, K + 1))
-    return Advice(problem.name, m, A, R, best, paper, ran.queries / ran.seconds)
+    speed = ran.queries / ran.seconds
+    return Advice(problem=problem.name, m=m, A=A, R=R, best=best, paper=paper, queries_per_second=speed)
 
 
 def _plain(t: Tuned) -> dict[str, Any]:

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.optimize import linprog
 
-from ..base import FloatArray, planner_stream
-from ..core import CoreSet
+from ..base import FloatArray
 from ..features import one_hot, table_features
-from ..planners import PrimalDual, Setup, best_rates
+from ..planners import PrimalDual, best_rates
 from ..planners.primal_dual import planner as primal_dual
 from ..planning import plan
 from ..problem import Problem, Tabular, make, tabular_model
-from ..run import Interrupt, make_loop
-from ..simulate import Simulator
+from ..run import steps
 from .definitions import as_dense, inherent_bellman_error, linear_fit
 from .estimators import lambda_moments, point, theta_moments, theta_outcomes
 from .lp import PAIRS, solve
@@ -269,17 +267,12 @@ def naive_loop() -> Iterable[Row]:
             problem = make(name)
             rates = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": D}
             want = algorithm_1(problem, T=40, **rates)  # type: ignore[arg-type]
-            setup = Setup.of(problem, CoreSet.of(problem), 2**62)
-            simulator = Simulator(problem, CoreSet.of(problem), 0)
-            loop = make_loop(PrimalDual(**rates).resolve(setup), setup, simulator, planner_stream(0))  # type: ignore[arg-type]
             worst, largest = 0.0, 0.0
-            for theta, lam in zip(want.thetas, want.lambdas, strict=True):
-                loop.advance(simulator.queries + 1, 2**62, Interrupt())
-                here = np.exp(loop.state.log_lam)
-                largest = max(largest, float(np.linalg.norm(loop.state.theta)))
-                worst = max(
-                    worst, np.abs(loop.state.theta - theta).max(), np.abs(here / here.sum() - lam).max()
-                )
+            run = itertools.islice(steps(problem, PrimalDual(**rates)), 1, None)  # type: ignore[arg-type]
+            for theta, lam, step in zip(want.thetas, want.lambdas, run, strict=False):
+                state, here = step.state, np.exp(step.state.log_lam)
+                largest = max(largest, float(np.linalg.norm(state.theta)))
+                worst = max(worst, np.abs(state.theta - theta).max(), np.abs(here / here.sum() - lam).max())
             yield _at_most(f"every iterate equals the naive loop's ({kind}{words})", "alg:Main", 1e-9, worst)
             yield _at_most(f"|theta_t| <= D ({kind}{words})", "alg:Main", D * (1 + 1e-9), largest)
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..base import FloatArray
 from ..core import CoreSet
-from ..planners import Kernels, PrimalDual, Setup
+from ..planners import CoreSetup, Kernels, PrimalDual
 from ..problem import Problem
+from ..run import NO_LIMIT
 from .definitions import as_dense
 from .operators import compose, gradients, state_measure
 from .tables import Enumerated
@@ -52,7 +53,7 @@ def point(
 ) -> Point:
     """The planner at a random theta, Theta (of size `sharpness`) and lambda; dense features, rewards in [0, 1]."""
     core = CoreSet.of(problem)
-    setup = Setup.of(problem, core, 2**62)
+    setup = CoreSetup.with_core(problem, core, NO_LIMIT)
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=setup.dimension)
     theta *= 0.5 * D / np.linalg.norm(theta)
@@ -62,7 +63,8 @@ def point(
     state.Theta[:] = rng.normal(size=setup.dimension) * sharpness
     e = Enumerated.of(problem, core)
     pi = e.softmax(state.Theta, 0.3)
-    return Point(e, planner.kernels(), state, lam, pi, as_dense(e.Phi).reshape(e.X, e.A, e.d))
+    phi = as_dense(e.Phi).reshape(e.X, e.A, e.d)
+    return Point(e=e, kernels=planner.kernels(), state=state, lam=lam, pi=pi, phi=phi)
 
 
 def _pick(p: FloatArray, i: int) -> float:

@@ -6,6 +6,7 @@ returns, Q is not normalised (up to H = 1/(1 - gamma)).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, planner_stream, require_count, require_positive
+from ..base import FloatArray, InputError, require_count, require_positive
 from ..core import CoreSet
 from ..features import checked
-from ..planners import CoreMirror, Setup
+from ..planners import CoreMirror, CoreSetup
 from ..planning import plan
 from ..problem import Problem, make
-from ..run import Interrupt, PythonLoop
-from ..simulate import Answers, Ask, Simulator
+from ..run import NO_LIMIT, steps
+from ..simulate import Answers, Ask
 from .operators import occupancy, optimal, state_occupancy, value
 from .rows import Row, above, at_most, equal
 from .tables import Enumerated
@@ -87,16 +88,11 @@ class Sweeps(NamedTuple):
 
 def sweeps(problem: Problem, beta: float, T: int, seed: int = 0) -> Sweeps:
     """Run the planner sweep by sweep and keep its iterates."""
-    core = CoreSet.of(problem)
-    setup = Setup.of(problem, core, 2**62)
-    simulator = Simulator(problem, core, seed)
-    loop = PythonLoop(CoreMirror(beta=beta).resolve(setup), simulator, planner_stream(seed))
-    thetas, Thetas = [loop.state.theta.copy()], []
-    for _ in range(T):
-        Thetas.append(loop.state.mean.copy())
-        loop.advance(simulator.queries + 1, 2**62, Interrupt())
-        thetas.append(loop.state.theta.copy())
-    return Sweeps(np.array(thetas), np.array(Thetas))
+    run = [
+        (step.state.theta.copy(), step.state.mean.copy())
+        for step in itertools.islice(steps(problem, CoreMirror(beta=beta), seed=seed), T + 1)
+    ]
+    return Sweeps(np.array([theta for theta, _ in run]), np.array([mean for _, mean in run[:-1]]))
 
 
 class Parts(NamedTuple):
@@ -135,24 +131,32 @@ def parts(e: Enumerated, run: Sweeps, beta: float) -> Parts:
         mus.append(mu)
     drift = np.array([(mus[t] - mus[t - 1]) @ Q[t] for t in range(1, len(mus))])
     gap, policies, bellman, move, noise = np.array(out, dtype=float).T
-    return Parts(gap, policies, bellman, move, noise, drift, Q)
+    return Parts(gap=gap, policy=policies, bellman=bellman, move=move, noise=noise, drift=drift, Q=Q)
 
 
 def mean_backup(problem: Problem, run: Sweeps, beta: float, t: int) -> tuple[FloatArray, FloatArray]:
     """(Phi E[theta_t | past], T^pi_t Q_{t-1}), both `[Z]`: every next state is fed to the planner's own `tell`."""
     e, core = Enumerated.of(problem), CoreSet.of(problem)
-    planner = CoreMirror(beta=beta).resolve(Setup.of(problem, core, 2**62))
+    planner = CoreMirror(beta=beta).resolve(CoreSetup.with_core(problem, core, NO_LIMIT))
     table, rng = problem.tabular(), np.random.default_rng(0)  # type: ignore[misc]
     rows, mean = np.arange(e.m), np.zeros(e.m)
     P, r = np.asarray(e.P[e.rows]), e.r[e.rows]
     for x in range(e.X):  # all core pairs go to x: q_j depends on the next state of pair j alone
         state = planner.init(rng)
         state.theta[:], state.mean[:] = run.thetas[t - 1], run.Thetas[t - 1]
-        state.counts[0] = t - 1
+        state.sweeps[0] = t - 1
         states = np.repeat(table.states[x : x + 1], e.m, axis=0)
         phi = checked(problem.features, states)
         state = planner.tell(
-            state, Answers(Ask(core_index=rows), r, states, phi, checked(problem.features, states[:1])), rng
+            state,
+            Answers(
+                ask=Ask(core_index=rows),
+                rewards=r,
+                next_states=states,
+                next_features=phi,
+                initial_features=checked(problem.features, states[:1]),
+            ),
+            rng,
         )
         mean += P[:, x] * state.theta  # the core features are unit vectors: theta_j belongs to pair j
     pi = e.softmax(run.Thetas[t - 1], beta)

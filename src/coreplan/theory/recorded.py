@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, planner_stream
+from ..base import FloatArray
 from ..core import CoreSet
-from ..planners import PrimalDual, Setup
+from ..planners import CoreSetup, PrimalDual
 from ..problem import Problem
-from ..run import Interrupt, make_loop
-from ..simulate import Simulator
+from ..run import NO_LIMIT, steps
 from .definitions import best_fit, core_errors
 from .operators import compose, gradients, lagrangian, occupancy, optimal, policy_values, state_measure
 from .tables import Enumerated
@@ -29,19 +29,15 @@ class Record(NamedTuple):
 
 def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Record:
     """Run T iterations and keep everything; for study, at small sizes."""
-    core = CoreSet.of(problem)
-    setup = Setup.of(problem, core, 2**62)
+    setup = CoreSetup.with_core(problem, CoreSet.of(problem), NO_LIMIT)
     planner = planner.resolve(setup)
-    simulator = Simulator(problem, core, seed)
-    loop = make_loop(planner, setup, simulator, planner_stream(seed))
-    thetas, Thetas, lambdas = [], [], []
-    for _ in range(T):
-        Thetas.append(loop.state.Theta.copy())
-        lambdas.append(_distribution(loop.state.log_lam))
-        loop.advance(simulator.queries + 1, 2**62, Interrupt())
-        thetas.append(loop.state.theta.copy())
+    iterates = [
+        (step.state.theta.copy(), step.state.Theta.copy(), _distribution(step.state.log_lam))
+        for step in itertools.islice(steps(problem, planner, seed=seed), T + 1)
+    ]
+    thetas, Thetas, lambdas = (np.array(x) for x in zip(*iterates, strict=True))
     return Record(
-        np.array(thetas), np.array(Thetas), np.array(lambdas), _distribution(loop.state.log_lam), planner
+        thetas=thetas[1:], Thetas=Thetas[:-1], lambdas=lambdas[:-1], lambda_end=lambdas[-1], planner=planner
     )
 
 
@@ -90,4 +86,7 @@ def duality_gap(e: Enumerated, recorded: Record) -> DualityGap:
     support = lam_star > 0
     entropy = float(np.sum(lam_star[support] * np.log(lam_star[support] / recorded.lambdas[0][support])))
     gap, primal, dual, sub, q_error, bellman_error = (sums / len(recorded.thetas)).tolist()
-    return DualityGap(gap, primal, dual, sub, q_error, bellman_error, float(mu @ eps_core), entropy)
+    return DualityGap(
+        gap=gap, primal_regret=primal, dual_regret=dual, suboptimality=sub, q_error=q_error,
+        bellman_error=bellman_error, core_error=float(mu @ eps_core), relative_entropy=entropy,
+    )  # fmt: skip

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 
 from ..base import InputError, require_count, require_positive
+from ..core import Frame
+from ..features import Phi
 from ..planners import best_K, best_rates, constants
 
 
@@ -155,3 +157,8 @@ def _check_scale(owner: str, m: int, R: float, D: float) -> None:
 def queries_needed(epsilon: float, *, m: int, A: int, R: float, D: float, split: str = "best") -> int:
     """Queries after which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4) for R D >= 1."""
     return tuned(epsilon=epsilon, m=m, A=A, R=R, D=D, split=split).queries
+
+
+def default_D(core_features: Phi, dimension: int, discount: float) -> float:
+    """The radius D that planners take where none is given: see `Frame.radius`."""
+    return Frame(core_features, dimension).radius(discount)

@@ -19,10 +19,11 @@ from ...core import CoreSet
 from ...features import fingerprint
 from ...policy import SoftmaxPolicy
 from ...problem import Problem
-from ...simulate import Guard
+from ...sampled import Transitions
+from ...simulate import Simulator
 from ..value import Evaluation, evaluate
-from .condition import Condition, check
-from .fitting import Basis, Means, PolicyValues, Samples
+from .condition import Condition, check_condition
+from .fitting import Basis, Means, PolicyValues
 from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 
@@ -78,12 +79,16 @@ class Certificate:
             "condition": dataclasses.asdict(self.condition),
             "gap": self.gap,
         }
-        record["exact"] = None
-        if self.exact is not None:
-            record["exact"] = {
-                n: getattr(self.exact, n) for n in ("value", "optimum", "uniform", "gap", "sub")
-            }
+        record["exact"] = None if self.exact is None else self.exact.as_dict()
         return record
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Certificate:
+        """What `as_dict` gave."""
+        known = {f.name: record[f.name] for f in dataclasses.fields(cls)}
+        exact = record["exact"]
+        known |= {"assumes": tuple(record["assumes"]), "condition": Condition(**record["condition"])}
+        return cls(**{**known, "exact": None if exact is None else Evaluation.from_dict(exact)})
 
 
 def certify(
@@ -116,32 +121,31 @@ def certify(
         as_generator(seed),
     )
     gamma, alpha = problem.discount, (1 - confidence) / 2
-    guard, basis = Guard(problem, like=core.states), Basis.of(problem, core)
+    simulator, basis = Simulator(problem, core, stream=rng), Basis.of(problem, core)
     rho = len(basis.actions)
     _enough(budget, rho, gamma)
     _fits(problem, basis, budget)
-    first = basis.draw(problem, guard, np.arange(int(_FIRST * budget)) % rho, rng)
+    first = basis.draw(simulator, np.arange(int(_FIRST * budget)) % rho)
     n = int(_SECOND * budget)
     rule = _best_rule(basis, first, n, gamma, alpha, theta)
-    second = basis.draw(problem, guard, rng.choice(rho, size=n, p=rule.p), rng)
+    second = basis.draw(simulator, rng.choice(rho, size=n, p=rule.p))
     upper = upper_bound(basis, rule, second, gamma).bound
     values = PolicyValues.of(basis, first, gamma, policy)
-    lower = lower_bound(problem, guard, policy, values, int(_ROLLOUTS * budget), alpha, rng)
+    lower = lower_bound(simulator, policy, values, int(_ROLLOUTS * budget), alpha, rng)
     met = np.concatenate([first.initial[:200], first.states[-2000:], second.states[:2000], lower.visited])
-    left = budget - len(first) - len(second) - lower.queries
-    condition = check(problem, guard, basis, rule.fit.theta, second, met, left, rng)
+    left = budget - simulator.queries
+    condition = check_condition(simulator, basis, rule.fit.theta, second, met, left, rng)
     upper = min(upper + condition.excess, 1.0)
     exact = evaluate(problem, policy) if problem.tabular is not None else None
     return Certificate(
         lower=lower.bound, upper=upper, confidence=float(confidence), assumes=_assumptions(condition, lower.bound, upper),
         holds=condition.holds and lower.bound <= upper,
-        queries=len(first) + len(second) + lower.queries + condition.queries,
-        initial_draws=len(first) + len(second) + lower.rollouts, condition=condition, exact=exact,
+        queries=simulator.queries, initial_draws=simulator.initial_draws, condition=condition, exact=exact,
     )  # fmt: skip
 
 
 def _best_rule(
-    basis: Basis, first: Samples, n: int, gamma: float, alpha: float, theta: FloatArray | None
+    basis: Basis, first: Transitions, n: int, gamma: float, alpha: float, theta: FloatArray | None
 ) -> Rule:
     """The kind of rule that does best on the two halves of the first half, made again from all of it."""
     rho, means = len(basis.actions), Means(basis, first, gamma)

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...base import FloatArray, IntArray, States
-from ...core import GrowingHull, Points
+from ...core import hull_distances, is_inside
 from ...features import Phi, available, checked, dense, flat, length, rows_of, take
 from ...problem import Problem
-from ...simulate import Guard
-from .fitting import Basis, Samples, greedy_values
+from ...sampled import Transitions
+from ...simulate import Simulator
+from .fitting import Basis, greedy_values
 
 _PAIRS = 4000  # whose distance from the hull is measured
 _FRESH = 32  # pairs whose residual is measured, by sampling
-_EXACT = 1e-5  # distances below this, relative to the features' size, are rounding
 _DOUBT = 1e-3  # the chance that noise alone raises the alarm
 
 
@@ -44,21 +44,23 @@ class Condition:
         return self.hull_exact and abs(self.violation) <= self.noise
 
 
-def check(
-    problem: Problem, guard: Guard, basis: Basis, theta: FloatArray, samples: Samples, states: States, queries: int,
+def check_condition(
+    simulator: Simulator, basis: Basis, theta: FloatArray, samples: Transitions, states: States, queries: int,
     rng: np.random.Generator,
 ) -> Condition:  # fmt: skip
     """Measure on `states [k, ...]` and spend at most `queries` on residuals, those of the values of `theta [d]`."""
+    problem = simulator.problem
     states = states[rng.permutation(len(states))]
     error, pairs, exact = _hull(problem, basis, states[: max(_PAIRS // problem.n_actions, 1)])
     chosen, actions = _fresh_pairs(problem, states, rng)
     repeat = max(queries // len(actions), 1)
-    residual, noise = _residuals(problem, guard, basis, theta, samples, chosen, actions, repeat, rng)
+    residual, noise = _residuals(simulator, basis, theta, samples, chosen, actions, repeat)
     worst = int(np.argmax(np.abs(residual) / noise))
     unseen = max(float((residual + noise).max()), 0.0)  # only positive residuals raise the optimum
     return Condition(
-        error, pairs, exact, float(residual[worst]), float(noise[worst]), unseen,
-        unseen if (residual > noise).any() else 0.0, len(actions), repeat * len(actions),
+        hull_error=error, hull_pairs=pairs, hull_exact=exact, violation=float(residual[worst]), noise=float(noise[worst]),
+        unseen=unseen, excess=unseen if (residual > noise).any() else 0.0, fresh=len(actions),
+        queries=repeat * len(actions),
     )  # fmt: skip
 
 
@@ -66,13 +68,8 @@ def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, b
     """The largest distance from the core's hull over all available pairs of the states, how many, and whether it is 0."""
     phi = checked(problem.features, states)
     rows = take(flat(phi), np.flatnonzero(available(phi).ravel()))
-    m, n = len(basis.core), length(rows)
-    hull = GrowingHull(Points(np.concatenate([basis.core, dense(rows, basis.core.shape[1])])))
-    for j in range(m):
-        hull.add(j)
-    hull.refresh(np.arange(m, m + n))
-    error = float(hull.bound[m:].max())
-    return error, n, error <= _EXACT * max(math.sqrt(float((basis.core**2).sum(axis=1).mean())), 1e-300)
+    error = float(hull_distances(basis.frame, rows).max())
+    return error, length(rows), is_inside(error, basis.core)
 
 
 def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> tuple[States, IntArray]:
@@ -83,10 +80,16 @@ def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> 
 
 
 def _residuals(
-    problem: Problem, guard: Guard, basis: Basis, theta: FloatArray, s: Samples, states: States, actions: IntArray,
-    repeat: int, rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    simulator: Simulator,
+    basis: Basis,
+    theta: FloatArray,
+    s: Transitions,
+    states: States,
+    actions: IntArray,
+    repeat: int,
+) -> tuple[FloatArray, FloatArray]:
     """(r + gamma P V)(z) minus the core's combination, `[k]`, each with a Bernstein margin for its noise."""
+    problem = simulator.problem
     gamma, k, rho = problem.discount, len(actions), len(basis.actions)
 
     def targets(rewards: FloatArray, phi: Phi) -> FloatArray:
@@ -96,7 +99,7 @@ def _residuals(
     count = np.maximum(np.bincount(s.pair, minlength=rho), 1)
     mean = np.bincount(s.pair, x, rho) / count
     variance = np.bincount(s.pair, (x - mean[s.pair]) ** 2, rho) / count
-    rewards, next_states = guard.step(rng, np.repeat(states, repeat, axis=0), np.repeat(actions, repeat))
+    rewards, next_states = simulator.step(np.repeat(states, repeat, axis=0), np.repeat(actions, repeat))
     y = targets(rewards, checked(problem.features, next_states)).reshape(k, repeat)
     phi = checked(problem.features, states)
     beta = dense(rows_of(phi, actions), len(theta)) @ basis.inverse  # [k, rho]

@@ -11,39 +11,16 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from scipy.linalg import qr
 
 from ...base import FloatArray, IntArray, States
-from ...core import CoreSet
-from ...features import Phi, add, checked, dense, length, n_actions, score, take
-from ...features import kernels as softmax
+from ...core import CoreSet, Frame
+from ...features import Phi, add, checked, length, n_actions, probabilities, score, softmax
 from ...policy import SoftmaxPolicy
 from ...problem import Problem
-from ...simulate import Guard
+from ...sampled import Transitions, draw
+from ...simulate import Simulator
 
 _ROUNDS = 60  # of policy iteration: it takes a handful
-
-
-@dataclass(frozen=True)
-class Samples:
-    """n transitions from basis pairs and as many initial states, with features."""
-
-    pair: IntArray  # [n], positions in the basis
-    rewards: FloatArray  # [n]
-    states: States  # [n, ...] next states
-    phi: Phi  # [n, A, ...] of the next states
-    initial: States  # [n, ...]
-    initial_phi: Phi  # [n, A, ...]
-
-    def __len__(self) -> int:
-        return len(self.pair)
-
-    def take(self, which: Any) -> Samples:
-        """Some of them."""
-        return Samples(
-            self.pair[which], self.rewards[which], self.states[which], take(self.phi, which),
-            self.initial[which], take(self.initial_phi, which),
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,30 +33,32 @@ class Basis:
     inverse: FloatArray  # [d, rho], the pseudo-inverse of Phi
     C: FloatArray  # [m, rho]: Phi~ = C Phi
     core: FloatArray  # [m, d], Phi~
+    frame: Frame
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet) -> Basis:
         """All core pairs where they are independent, else a well-conditioned choice (pivoted QR)."""
-        Phi = dense(core.features(problem.features), problem.features.dimension)
-        _, R, order = qr(Phi.T, mode="economic", pivoting=True)
-        size = np.abs(np.diag(R))
-        rank = max(int((size > 1e-9 * size[0]).sum()), 1)
-        J = np.sort(order[:rank])
-        inverse = np.linalg.pinv(Phi[J])
-        C = np.eye(len(Phi)) if rank == len(Phi) else Phi @ inverse
-        return cls(core.states[J], core.actions[J], Phi[J], inverse, C, Phi)
+        frame = Frame(core.features(problem.features), problem.features.dimension)
+        (J, inverse), Phi = frame.basis, frame.matrix
+        C = np.eye(frame.m) if len(J) == frame.m else Phi @ inverse
+        return cls(
+            states=core.states[J],
+            actions=core.actions[J],
+            Phi=Phi[J],
+            inverse=inverse,
+            C=C,
+            core=Phi,
+            frame=frame,
+        )
 
     @property
     def signed(self) -> bool:
         """Whether some core pair is not a convex combination of the basis."""
         return bool(self.C.min() < -1e-12)
 
-    def draw(self, problem: Problem, guard: Guard, pair: IntArray, rng: np.random.Generator) -> Samples:
+    def draw(self, simulator: Simulator, pair: IntArray) -> Transitions:
         """One transition from each of the basis pairs `pair [n]`, and n initial states."""
-        initial = guard.initial(rng, len(pair))
-        rewards, states = guard.step(rng, self.states[pair], self.actions[pair])
-        features = problem.features
-        return Samples(pair, rewards, states, checked(features, states), initial, checked(features, initial))
+        return draw(simulator, self.states, self.actions, pair, initial=True)
 
 
 @dataclass(frozen=True)
@@ -97,7 +76,7 @@ class Fit:
 class Means:
     """Sample means by basis pair: the plug-in model on the first half."""
 
-    def __init__(self, basis: Basis, samples: Samples, gamma: float) -> None:
+    def __init__(self, basis: Basis, samples: Transitions, gamma: float) -> None:
         self.basis, self.samples, self.gamma = basis, samples, gamma
         self.count = np.bincount(samples.pair, minlength=len(basis.actions))  # [rho], all positive
         self.r = np.bincount(samples.pair, samples.rewards, len(self.count)) / self.count
@@ -148,7 +127,8 @@ class Means:
         B = self.directions(F)
         mean, sigma = self.moments(s.rewards + gamma * greedy_values(s.phi, theta))
         start = float((1 - gamma) * greedy_values(s.initial_phi, theta).mean())
-        return Fit(theta, B, (1 - gamma) * f0 @ B, mean - self.basis.Phi @ theta, sigma, start)
+        delta = mean - self.basis.Phi @ theta
+        return Fit(theta=theta, B=B, kappa=(1 - gamma) * f0 @ B, delta=delta, sigma=sigma, start=start)
 
     def bound(self, theta: FloatArray, bonus: FloatArray) -> float:
         """U(theta) in the plug-in model: (1 - gamma) nu0 . V + max_j delta_j over the whole core."""
@@ -174,7 +154,7 @@ class PolicyValues:
     high: float  # at most H = 1 / (1 - gamma)
 
     @classmethod
-    def of(cls, basis: Basis, samples: Samples, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
+    def of(cls, basis: Basis, samples: Transitions, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
         """LSTD-Q."""
         theta = Means(basis, samples, gamma).evaluate(policy.theta, policy.scale)
         return cls(policy, theta, float(np.clip((basis.core @ theta).max(), 1e-9, 1 / (1 - gamma))))
@@ -185,8 +165,9 @@ class PolicyValues:
         return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
 
 
-def greedy_values(phi: Phi, theta: FloatArray) -> FloatArray:
+def greedy_values(phi: Phi | None, theta: FloatArray) -> FloatArray:
     """V(x) = max_a phi(x, a) . theta, `[n]`."""
+    assert phi is not None
     out = np.empty(length(phi))
     _greedy_values(phi, theta, out)
     return out
@@ -200,11 +181,12 @@ def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatA
 
 
 def _mean_features(
-    phi: Phi, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
+    phi: Phi | None, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
 ) -> FloatArray:
     """sum over the states of each group of sum_a pi(a|x) phi(x, a), `[groups, d]`."""
+    assert phi is not None
     pi = np.empty((len(group), n_actions(phi)))
-    softmax.probabilities(phi, theta, scale, pi)
+    probabilities(phi, theta, scale, pi)
     out = np.zeros((n_groups, d))
     _accumulate(phi, pi, group, out)
     return out
@@ -223,7 +205,7 @@ def _greedy_values(phi, theta, out):
 def _values_under(phi, policy_theta, scale, theta, out):
     p = np.empty(n_actions(phi))
     for n in range(out.shape[0]):
-        softmax.softmax(phi, n, policy_theta, scale, p)
+        softmax(phi, n, policy_theta, scale, p)
         out[n] = 0.0
         for a in range(p.shape[0]):
             if p[a] > 0.0:

@@ -15,9 +15,8 @@ import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...policy import SoftmaxPolicy
-from ...problem import Problem
 from ...sampled import lower_mean
-from ...simulate import Guard
+from ...simulate import Simulator
 from .fitting import PolicyValues
 
 _C = 0.85  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
@@ -38,34 +37,39 @@ class Lower:
 
 
 def lower_bound(
-    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
+    simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
     rng: np.random.Generator,
 ) -> Lower:  # fmt: skip
     """The policy's value is above `bound` with probability 1 - alpha.
 
     `fitted` was made from other samples. It decides how wide the interval is, never whether it is valid.
     """
-    gamma = problem.discount
+    gamma = simulator.problem.discount
     q = gamma**_C
     # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
     longest = math.ceil(_LONGEST / (1 - q))
     pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
-    tried, lows, spent, _ = _rollouts(problem, guard, policy, fitted, pilot, -math.inf, rng)
+    before = simulator.queries
+    tried, lows, _ = _rollouts(simulator, policy, fitted, pilot, -math.inf, rng)
     give_up = float(lows.min() - tried.std())
+    spent = simulator.queries - before
     planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
     z: list[FloatArray] = []
     visited: list[States] = []
     while budget - spent >= longest:  # true at first, by `least_queries`; giving up leaves queries for more
         steps = lengths(budget - spent, q, rng)
-        outcomes, _, more, met = _rollouts(problem, guard, policy, fitted, steps, give_up, rng)
+        outcomes, _, met = _rollouts(simulator, policy, fitted, steps, give_up, rng)
         z.append((1 - gamma) * outcomes)
         visited.append(met)
-        spent, rollouts = spent + more, rollouts + len(steps)
+        spent, rollouts = simulator.queries - before, rollouts + len(steps)
     lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
     spread = max((1 - gamma) * float(tried.std()), 1e-9)
     normalised = np.concatenate(z)
     bound = lower_mean(normalised, lowest, alpha, spread, planned)
-    return Lower(max(bound, 0.0), float(normalised.mean()), rollouts, spent, np.concatenate(visited))
+    return Lower(
+        bound=max(bound, 0.0), mean=float(normalised.mean()), rollouts=rollouts, queries=spent,
+        visited=np.concatenate(visited),
+    )  # fmt: skip
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
@@ -80,21 +84,20 @@ def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
 
 
 def _rollouts(
-    problem: Problem, guard: Guard, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
+    simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray, int, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, queries, some states met."""
-    gamma = problem.discount
+) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
+    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, some states met."""
+    gamma = simulator.problem.discount
     q = gamma**_C
     longest = math.ceil(_LONGEST / (1 - q))
-    states = guard.initial(rng, len(steps))
-    V = fitted.values(problem, states)
+    states = simulator.initial(len(steps))
+    V = fitted.values(simulator.problem, states)
     z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
-    visited, queries = [states[:_KEEP]], 0
+    visited = [states[:_KEEP]]
     for t in range(1, int(steps.max()) + 1):
-        rewards, states = guard.step(rng, states, policy.act(states, rng))
-        V_next = fitted.values(problem, states)
-        queries += len(live)
+        rewards, states = simulator.step(states, policy.act(states, rng))
+        V_next = fitted.values(simulator.problem, states)
         z[live] += w * (rewards + gamma * V_next - V)
         w *= gamma / q
         left = z[live] - w * V_next  # after giving up
@@ -107,4 +110,4 @@ def _rollouts(
             visited.append(states[:_KEEP])
         if not len(live):
             break
-    return z, lows, queries, np.concatenate(visited)
+    return z, lows, np.concatenate(visited)

@@ -20,8 +20,8 @@ from scipy.optimize import linprog
 
 from ...base import FloatArray
 from ...features import Phi, length, n_actions, project, score
-from ...sampled import curvature
-from .fitting import Basis, Fit, Means, Samples
+from ...sampled import Transitions, curvature
+from .fitting import Basis, Fit, Means
 
 STAKE = 0.9  # the largest share of the wealth that one outcome may take, whatever kappa
 _FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
@@ -81,7 +81,7 @@ def make_rule(
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
         # More than 1 is hopeless, and bonuses would feed on themselves.
         need = np.minimum(need + np.abs(fit.delta + bonus), 1.0)
-    return Rule(fit, share, tau, n, L, bet, slow, floor)
+    return Rule(fit=fit, p=share, tau=tau, n=n, log_target=L, bet=bet, slow=slow, floor=floor)
 
 
 def _ranges(basis: Basis, theta: FloatArray, B: FloatArray, gamma: float) -> tuple[float, FloatArray]:
@@ -108,7 +108,7 @@ class Upper:
     excess: float  # and farther from it
 
 
-def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
+def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper:
     """v* is below `bound` with probability 1 - alpha, for a linear MDP and an exact core set."""
     fit, p, tau, n = rule.fit, rule.p, rule.tau, rule.n
     rho = len(p)
@@ -146,7 +146,7 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
     bend = rms_pair**2 / rule.slow  # [rho], to be multiplied by the weight of squares
     delta = by_pair(x)
     if rule.bet * (float(Y.max()) - rule.floor) >= 1.0:  # not within the hull: nothing is proved
-        return Upper(1.0, mean, 1.0 - mean, second_order, 0.0)
+        return Upper(bound=1.0, mean=mean, chance=1.0 - mean, second_order=second_order, excess=0.0)
 
     # If the bound is `at`: the weight of squares, as the hull leaves no stake beyond STAKE; what it must exceed at kappa^.
     def weight(at: float) -> float:
@@ -161,7 +161,13 @@ def upper_bound(basis: Basis, rule: Rule, s: Samples, gamma: float) -> Upper:
     near = _settle(here, max(known, rule.floor))
     slope = _supporting(basis.C, fit.kappa, delta, kink(near))
     bound = _settle(lambda at: here(at) + _beyond(basis.C, fit.kappa, delta, kink(at), slope), near)
-    return Upper(float(bound), mean, near - mean - second_order, second_order, bound - near)
+    return Upper(
+        bound=float(bound),
+        mean=mean,
+        chance=near - mean - second_order,
+        second_order=second_order,
+        excess=bound - near,
+    )
 
 
 def _settle(needed: Callable[[float], float], x: float) -> float:
@@ -216,11 +222,12 @@ def _supporting(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: Float
     return slope
 
 
-def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def explore(phi: Phi | None, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V `[n]`, D `[n]` and U `[n, k]` with V + U . s <= V_{theta + B s} <= V + U . s + D for all signs s.
 
     U = phi(x, greedy) B, and D allows for the greedy action changing with s.
     """
+    assert phi is not None
     n = length(phi)
     V, D, U = np.empty(n), np.zeros(n), np.empty((n, B.shape[1]))
     _explore(phi, theta, np.ascontiguousarray(B), V, D, U)

@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 
 from ...base import FloatArray, IntArray
-from ...features import score, score_row, softmax
-from .cover import follow, watch
+from ...features import add, is_available, length, score, score_row, softmax, weighted_l1
 
 SHARPNESS = 10.0  # of the policy, times t^2, over the span of the values
 SAFE = 4.0  # coefficients of this l1-norm are taken at a full step
+WATCHED = 8  # one next state in so many is watched, where watching is cheap; with a pseudo-inverse one in all
 _NO_SPAN = 1e-12  # values that differ by less, relatively, are equal
 
 
@@ -30,9 +30,10 @@ class State(NamedTuple):
     q: FloatArray  # [m] the last backup of each core pair
     lam: FloatArray  # [m] occupancy of the core pairs, where it allots queries
     mean_lam: FloatArray  # [m] averaged like theta
-    counts: IntArray  # [2] sweeps done, J
+    sweeps: IntArray  # [1] done so far
+    J: IntArray  # [1]
     seen: FloatArray  # [1] largest l1-norm of coefficients of a feature on the core features
-    td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
+    td: FloatArray  # [2] sum and number of temporal differences
 
 
 class Hyper(NamedTuple):
@@ -66,7 +67,7 @@ def ask(u, state, hyper, core_index):
         for j in range(m):
             core_index[j] = j
         return
-    k = 0.5 * min(1.0, (1.0 - hyper.gamma) * (state.counts[0] + 1))
+    k = 0.5 * min(1.0, (1.0 - hyper.gamma) * (state.sweeps[0] + 1))
     i, reached = 0, 0.0
     for j in range(m):
         reached += 1.0 - k + k * m * state.mean_lam[j]
@@ -115,10 +116,10 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
     theta, mean, q = state.theta, state.mean, state.q
     p, total, count = scratch.p, scratch.total, scratch.number
     m, most = q.shape[0], 1.0 / (1.0 - hyper.gamma)
-    t = state.counts[0] + 1
-    state.counts[0] = t
+    t = state.sweeps[0] + 1
+    state.sweeps[0] = t
     if u[0] * t < 1.0:  # J ~ Unif{1..t} by reservoir
-        state.counts[1] = t
+        state.J[0] = t
         state.kept[:] = mean
     b = scale_of(t, mean, hyper, core)
     watch(t, state, hyper, initial_phi, next_phi, scratch)
@@ -169,3 +170,87 @@ def solve(hyper, q, out):
         for j in range(q.shape[0]):
             for l in range(out.shape[0]):
                 out[l] += hyper.pinv[j, l] * q[j]
+
+
+# How features lie to the core set: coefficients, how large they are, occupancy of core pairs. All of it reads the answers of
+# a sweep and keeps O(m + d) numbers.
+
+
+@njit(cache=True, nogil=True)
+def coefficients(hyper, f, out):
+    """out = pinv(Phi~)' f, the coefficients of f on the core features"""
+    if hyper.unit:
+        for j in range(out.shape[0]):
+            out[j] = hyper.c[j] * f[hyper.at[j]] / hyper.square[hyper.at[j]]
+    else:
+        for j in range(out.shape[0]):
+            out[j] = 0.0
+            for l in range(f.shape[0]):
+                out[j] += hyper.pinv[j, l] * f[l]
+
+
+@njit(cache=True, nogil=True)
+def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
+    """The occupancy estimate takes one step, and is averaged like theta.
+
+    lam = the coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), made a distribution.
+    """
+    f, p, count, lam = scratch.f, scratch.p, scratch.number, state.lam
+    n0, asked = length(initial_phi), 0.0
+    f[:] = 0.0
+    for i in range(n0):
+        softmax(initial_phi, i, state.mean, b, p)
+        for a in range(p.shape[0]):
+            if p[a] > 0.0:
+                add(initial_phi, i, a, (1.0 - hyper.gamma) * p[a] / n0, f)
+    for j in range(lam.shape[0]):
+        if count[j] > 0.0:
+            asked += lam[j]
+    for i in range(core_index.shape[0]):
+        j = core_index[i]
+        weight = hyper.gamma * lam[j] / (count[j] * max(asked, 1e-300))
+        softmax(next_phi, i, state.mean, b, p)
+        for a in range(p.shape[0]):
+            if p[a] > 0.0:
+                add(next_phi, i, a, weight * p[a], f)
+    coefficients(hyper, f, lam)
+    whole = 0.0
+    for j in range(lam.shape[0]):
+        lam[j] = max(lam[j], 0.0)
+        whole += lam[j]
+    for j in range(lam.shape[0]):
+        lam[j] = lam[j] / whole if whole > 0.0 else 1.0 / lam.shape[0]
+        state.mean_lam[j] += 2.0 / (t + 1.0) * (lam[j] - state.mean_lam[j])
+
+
+@njit(cache=True, nogil=True)
+def watch(t, state, hyper, initial_phi, next_phi, scratch):
+    """Note the largest l1-norm of coefficients among some of the features that came."""
+    for i in range(length(initial_phi)):
+        for a in range(scratch.p.shape[0]):
+            watch_one(state, hyper, initial_phi, i, a, scratch)
+    m = state.q.shape[0]
+    stride = WATCHED if hyper.unit else m
+    for i in range(t % stride, m, stride):
+        for a in range(scratch.p.shape[0]):
+            watch_one(state, hyper, next_phi, i, a, scratch)
+
+
+@njit(cache=True, nogil=True)
+def watch_one(state, hyper, phi, i, a, scratch):
+    if is_available(phi, i, a):
+        norm = weighted_l1(phi, i, a, hyper.reach) if hyper.unit else l1(phi, i, a, hyper, scratch)
+        state.seen[0] = max(state.seen[0], norm)
+
+
+@njit(cache=True, nogil=True)
+def l1(phi, i, a, hyper, scratch):
+    """The l1-norm of the coefficients pinv(Phi~)' phi."""
+    f, w = scratch.f, scratch.total
+    f[:] = 0.0
+    add(phi, i, a, 1.0, f)
+    coefficients(hyper, f, w)
+    norm = 0.0
+    for j in range(w.shape[0]):
+        norm += abs(w[j])
+    return norm

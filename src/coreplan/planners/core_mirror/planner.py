@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ...base import FloatArray, InputError, require_positive
-from ...core import on_axes
-from ...features import Phi, dense
+from ...base import InputError, require_positive
 from ...simulate import Answers, Ask
-from ..doubts import Status, Verdict
-from ..protocol import Kernels, Planner, ReadOut, Setup
+from .. import doubts
+from ..doubts import Verdict
+from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum
 from . import kernels
 from .kernels import Hyper, Scratch, State
 
 OUTPUTS = ("softmax", "greedy", "random")
 ALLOCATIONS = ("even", "occupancy")
-_ENTRIES, _WORK = 20_000_000, 2e11  # of a pseudo-inverse: numbers, multiplications
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +61,6 @@ class CoreMirror(Planner):
     beta: float | None = None
     step: float | None = None
     allocation: str = "even"
-    setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_positive("CoreMirror", beta=self.beta, step=self.step)
@@ -85,44 +82,43 @@ class CoreMirror(Planner):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else float(value))
 
-    def resolve(self, setup: Setup) -> CoreMirror:
-        assert setup.core_features is not None, "plan() sees to it"
+    def resolve(self, setup: CoreSetup) -> CoreMirror:
         if setup.budget < setup.m:
             raise InputError(
                 f"A budget of {setup.budget} queries is below m = {setup.m}, one sweep over the core set. Raise the "
                 f"budget; {math.ceil(setup.m / (1 - setup.discount))} queries are the least that make sense here."
             )
-        planner = replace(self, setup=setup)
+        planner = self.bind(setup)
         planner._hyper  # noqa: B018  # a core set that is too large is refused before the first query
         return planner
 
     def init(self, rng: np.random.Generator) -> State:
-        m, d = self._setup.m, self._setup.dimension
-        zero, even = np.zeros(d), np.full(m, 1.0 / m)
+        m, d = self.setup.m, self.setup.dimension
+        count, even = np.zeros(1, dtype=np.int64), np.full(m, 1.0 / m)
         return State(
-            zero, zero.copy(), zero.copy(), np.zeros(m), even, even.copy(),
-            np.zeros(2, dtype=np.int64), np.zeros(1), np.zeros(2),
+            theta=np.zeros(d), mean=np.zeros(d), kept=np.zeros(d), q=np.zeros(m), lam=even, mean_lam=even.copy(),
+            sweeps=count, J=count.copy(), seen=np.zeros(1), td=np.zeros(2),
         )  # fmt: skip
 
     def size(self, state: State) -> int:
-        return self._setup.m
+        return self.setup.m
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
-        core_index = np.empty(self._setup.m, dtype=np.int64)
+        core_index = np.empty(self.setup.m, dtype=np.int64)
         kernels.ask(rng.random(self._ask_draws), state, self._hyper, core_index)
         return Ask(core_index=core_index, n_initial=1)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         kernels.tell(
-            rng.random(1), state, self._hyper, self._setup.core_features, answers.ask.core_index, answers.rewards,
+            rng.random(1), state, self._hyper, self.setup.core_features, answers.ask.core_index, answers.rewards,
             answers.initial_features, answers.next_features, self._scratch(),
         )  # fmt: skip
         return state
 
     def kernels(self) -> Kernels:
         return Kernels(
-            kernels.ask, kernels.tell, self._hyper, self._scratch(), n_queries=self._setup.m, n_initial=1,
-            ask_draws=self._ask_draws, tell_draws=1,
+            ask=kernels.ask, tell=kernels.tell, hyper=self._hyper, scratch=self._scratch(), n_queries=self.setup.m,
+            n_initial=1, ask_draws=self._ask_draws, tell_draws=1,
         )  # fmt: skip
 
     def policy(self, state: State) -> ReadOut:
@@ -133,28 +129,19 @@ class CoreMirror(Planner):
         return ReadOut(state.mean.copy(), scale)
 
     def verdict(self, state: State) -> Verdict | None:
-        setup, sweeps = self._setup, int(state.counts[0])
-        if sweeps < 1.0 / (1.0 - setup.discount):
-            least = math.ceil(setup.m / (1 - setup.discount))
-            return Verdict(
-                Status.DOUBTFUL,
-                f"{sweeps} sweeps over the core set are fewer than the horizon 1/(1 - discount) = "
-                f"{1 / (1 - setup.discount):.0f}, and a sweep carries value one step: give at least {least} queries.",
-            )
-        return None
+        sweeps, horizon = int(state.sweeps[0]), 1.0 / (1.0 - self.setup.discount)
+        if sweeps >= horizon:
+            return None
+        least = math.ceil(self.setup.m / (1 - self.setup.discount))
+        return doubts.FEW_SWEEPS(sweeps=sweeps, horizon=horizon, least=least)
 
-    def diagnostics(self, state: State) -> Mapping[str, float]:
-        td = state.td[0] / state.td[1] if state.td[1] else math.nan
-        state.td[:] = 0.0
+    def numbers(self, state: State) -> Mapping[str, float | Sum]:
         return {
             "theta_norm": float(np.linalg.norm(state.theta)),
             "scale": self._scale(state),
-            "temporal_difference": float(td),
+            "temporal_difference": Sum(float(state.td[0]), float(state.td[1])),
             "coefficients": float(state.seen[0]),
         }
-
-    def settings(self) -> Mapping[str, Any]:
-        return {"output": self.output, "beta": self.beta, "step": self.step, "allocation": self.allocation}
 
     @property
     def _ask_draws(self) -> int:
@@ -162,42 +149,33 @@ class CoreMirror(Planner):
 
     @cached_property
     def _hyper(self) -> Hyper:
-        return make_hyper(self._setup, self.beta, self.step, self.allocation == "occupancy")
+        return make_hyper(self.setup, self.beta, self.step, self.allocation == "occupancy")
 
     def _scratch(self) -> Scratch:
-        m, d, A = self._setup.m, self._setup.dimension, self._setup.n_actions
-        return Scratch(np.empty(A), np.empty(m), np.empty(m), np.empty(d), np.empty(d))
+        m, d, A = self.setup.m, self.setup.dimension, self.setup.n_actions
+        return Scratch(
+            p=np.empty(A), total=np.empty(m), number=np.empty(m), target=np.empty(d), f=np.empty(d)
+        )
 
     def _scale(self, state: State) -> float:
         """b_{T+1}: the scale of the policy that comes next."""
         return float(
-            kernels.scale_of(int(state.counts[0]) + 1, state.mean, self._hyper, self._setup.core_features)
+            kernels.scale_of(int(state.sweeps[0]) + 1, state.mean, self._hyper, self.setup.core_features)
         )
 
 
-def make_hyper(setup: Setup, beta: float | None, step: float | None, occupancy: bool) -> Hyper:
+def make_hyper(setup: CoreSetup, beta: float | None, step: float | None, occupancy: bool) -> Hyper:
     """The constants of a run: how theta follows from the backups at the core pairs."""
-    assert setup.core_features is not None
-    m, d = setup.m, setup.dimension
-    axes = on_axes(setup.core_features)
-    unit = axes is not None
+    m, d, axes = setup.m, setup.dimension, setup.frame.axes
     at, c = axes or (np.zeros(m, dtype=np.int64), np.ones(m))
     square, reach, pinv = np.zeros(d), np.zeros(d), np.empty((0, 0))
-    if unit:
+    if axes is not None:
         np.add.at(square, at, c**2)
         np.add.at(reach, at, np.abs(c))
         reach[square > 0] /= square[square > 0]
     else:
-        pinv = pseudo_inverse(setup.core_features, m, d)
-    return Hyper(setup.discount, beta or 0.0, step or 0.0, occupancy, unit, at, c, square, reach, pinv)
-
-
-def pseudo_inverse(core: Phi, m: int, d: int) -> FloatArray:
-    """pinv(Phi~)' `[m, d]`, unless it is too large to be worth having."""
-    if m * d > _ENTRIES or m * d * min(m, d) > _WORK:
-        raise InputError(
-            f"CoreMirror solves for theta with the pseudo-inverse of the {m} x {d} core features, and that is too large. "
-            "Take features whose core pairs are unit vectors (one-hot, aggregation, interpolation), which need none; a "
-            "smaller core set (`select`); or plan with Grow."
-        )
-    return np.ascontiguousarray(np.linalg.pinv(dense(core, d), rcond=1e-10).T)
+        pinv = np.ascontiguousarray(setup.frame.inverse().T)
+    return Hyper(
+        gamma=setup.discount, beta=beta or 0.0, step=step or 0.0, occupancy=occupancy, unit=axes is not None, at=at,
+        c=c, square=square, reach=reach, pinv=pinv,
+    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, States, require_count, require_positive
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
-from ...sampled import Equations, Samples, gram, greedy, kept_gain
+from ...sampled import Equations, WeightedSamples, gram, greedy, grown, kept_gain
 from ...simulate import Answers, Ask
-from ..doubts import Status, Verdict
+from .. import doubts
+from ..doubts import Verdict
 from ..protocol import Planner, ReadOut, Setup
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
 
@@ -28,15 +29,17 @@ LARGEST = 5000  # dimension: d x d systems are solved, forty to eighty times a r
 
 
 class State(NamedTuple):
-    """Chains at work, and all that was ever seen; the arrays of samples have room for more than `counts[0]` rows."""
+    """Chains at work, and all that was ever seen; the arrays of samples have room for more than `filled` rows."""
 
-    counts: IntArray  # [3]: pairs stored, rounds done, pairs stored at the last solve
+    filled: int  # pairs stored
+    rounds: int  # done so far
+    solved: int  # pairs stored at the last solve
     theta: FloatArray  # [d + 1], the policy's; zero before the first solve
     curious: FloatArray  # [d + 1], the policy that goes where little is known
-    leverage: FloatArray  # [1]: the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
+    leverage: float  # the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
     S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, brought up to date while places are open
     gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
-    kept: FloatArray  # [1]: the share of its gain that a policy of half the samples keeps on the others; at the end
+    kept: float  # the share of its gain that a policy of half the samples keeps on the others; at the end
     kind: IntArray  # [c]
     ends: FloatArray  # [c]: 1 where a chain ends with the next step
     chain_states: States  # [c, ...]
@@ -91,7 +94,6 @@ class Grow(Planner):
     rounds: int = 20
     horizon: float = 1.25
     ridge: float = 1e-2
-    setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_count("Grow", least=2, rounds=self.rounds)
@@ -105,35 +107,37 @@ class Grow(Planner):
                 f"Grow solves d x d systems and these features have d = {setup.dimension}, more than {LARGEST}. Use fewer "
                 "features, or features that carry a core set with a planner that needs one."
             )
-        chosen = replace(self, setup=setup)
         least = self.rounds * setup.n_actions
         if setup.budget < least:
             raise InputError(
                 f"A budget of {setup.budget} queries is below {least}: Grow queries every action at each state it visits, "
                 f"in {self.rounds} rounds. Raise the budget."
             )
-        return chosen
+        return self.bind(setup)
 
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
-        d1 = self._setup.dimension + 1
+        d1 = self.setup.dimension + 1
         none, no_int = np.zeros(0), np.zeros(0, dtype=np.int64)
         index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            np.zeros(3, dtype=np.int64), np.zeros(d1), np.zeros(d1), np.array([np.inf]), np.eye(d1), np.zeros((d1, d1)),
-            np.ones(1),
-            no_int, none, none, indices, weights, none, no_int, none, index, weight, indices, weights, none, none, none,
+            filled=0, rounds=0, solved=0, theta=np.zeros(d1), curious=np.zeros(d1), leverage=math.inf, S=np.eye(d1),
+            gram=np.zeros((d1, d1)), kept=1.0, kind=no_int, ends=none, chain_states=none, chain_index=indices,
+            chain_weight=weights, states=none, actions=no_int, next_states=none, pair_index=index, pair_weight=weight,
+            next_index=indices, next_weight=weights, rewards=none, importance=none, doubt=none,
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
         if len(state.kind) == 0:
             return 0
         size = int(_available(state.chain_weight).sum())
-        return size if state.counts[0] + size <= self._setup.budget else None
+        return size if state.filled + size <= self.setup.budget else None
 
-    def ask(self, state: State, rng: np.random.Generator) -> Ask:
+    def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
+        if self.size(state) is None:
+            return None
         if len(state.kind) == 0:
             empty = np.zeros(0, dtype=np.int64)
             return Ask(states=np.zeros(0), actions=empty, n_initial=self._chains)
@@ -141,7 +145,7 @@ class Grow(Planner):
         return Ask(states=state.chain_states[chain], actions=action, n_initial=int(state.ends.sum()))
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        d = self._setup.dimension
+        d = self.setup.dimension
         fresh = None
         if answers.initial_features is not None:
             fresh = (answers.initial_states, *with_constant(answers.initial_features, d))
@@ -153,7 +157,7 @@ class Grow(Planner):
         assert answers.next_features is not None
         next_phi = with_constant(answers.next_features, d)
         chain, action = np.nonzero(_available(state.chain_weight))
-        before = int(state.counts[0])
+        before = state.filled
         state = _stored(state, chain, action, answers, next_phi)
         state = self._move(state, chain, action, answers.next_states, next_phi, rng)
         if fresh is not None:
@@ -162,7 +166,7 @@ class Grow(Planner):
         state = state._replace(ends=self._draw_ends(len(state.kind), rng))
         if self._round_is_over(state):
             return self._next_round(state)
-        step_by_step = state.counts[1] and state.leverage[0] > 1 and len(state.S) <= QUICK
+        step_by_step = state.rounds and state.leverage > 1 and len(state.S) <= QUICK
         return self._to_the_frontier(state, before) if step_by_step else state
 
     def _move(
@@ -191,51 +195,48 @@ class Grow(Planner):
         )
 
     def _draw_ends(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return (rng.random(n) < (1 - self._setup.discount) / LENGTH).astype(np.float64)
+        return (rng.random(n) < (1 - self.setup.discount) / LENGTH).astype(np.float64)
 
     # Rounds.
 
     def _round_is_over(self, state: State) -> bool:
-        k, budget = int(state.counts[1]), self._setup.budget
+        k, budget = state.rounds, self.setup.budget
         # Beyond the last round of a smaller budget that was raised, rounds go on with the length of the new one.
-        done = (
-            budget * (k + 1) // self.rounds
-            if k < self.rounds
-            else int(state.counts[2]) + budget // self.rounds
-        )
+        done = budget * (k + 1) // self.rounds if k < self.rounds else state.solved + budget // self.rounds
         size = self.size(state)
-        return size is None or state.counts[0] + size > done
+        return size is None or state.filled + size > done
 
     def _next_round(self, state: State) -> State:
         """Solve on everything seen; then send the chains where it matters."""
-        n, setup = int(state.counts[0]), self._setup
-        s = Samples(
-            Sparse(state.pair_index[:n], state.pair_weight[:n]), state.rewards[:n],
-            Sparse(state.next_index[:n], state.next_weight[:n]), state.importance[:n],
+        n, setup = state.filled, self.setup
+        s = WeightedSamples(
+            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
+            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
         )  # fmt: skip
         equations = Equations(s, setup.dimension, self.ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
         theta = equations.iterate(s.rewards, discount, state.theta)
-        new = slice(int(state.counts[2]), n)
+        new = slice(state.solved, n)
         gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
         S = inverse(state.gram, n)
         state.doubt[:n] = measured(s.next_phi, S, state.doubt[:n], new.start)
         state = state._replace(
-            counts=np.array([n, state.counts[1] + 1, n]),
+            rounds=state.rounds + 1,
+            solved=n,
             theta=theta,
             S=S,
-            leverage=np.array([state.doubt[:n].max()]),
+            leverage=float(state.doubt[:n].max()),
         )
         if self.size(state) is None:
-            return state._replace(kept=np.array([kept_gain(s, setup.dimension, self.ridge, discount)]))
+            return state._replace(kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
         bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
 
     def _sent(self, state: State) -> State:
         """New tasks for the chains: more of them curious while something is open, or while all rewards were the same."""
-        c, n = len(state.kind), int(state.counts[0])
+        c, n = len(state.kind), state.filled
         blind = np.ptp(state.rewards[:n]) == 0
-        m = max(1, round(c * (0.75 if blind or state.leverage[0] > 1 else 0.25)))
+        m = max(1, round(c * (0.75 if blind or state.leverage > 1 else 0.25)))
         kind = np.full(c, UNIFORM)
         kind[:m], kind[m : m + (c - m) * 2 // 3] = CURIOUS, GREEDY
         state = state._replace(kind=kind)
@@ -243,7 +244,7 @@ class Grow(Planner):
 
     def _to_the_frontier(self, state: State, before: int) -> State:
         """Curious chains go on from the places that are open now, not from where their last step led."""
-        n = int(state.counts[0])
+        n = state.filled
         absorb_all(
             Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
         )
@@ -256,7 +257,7 @@ class Grow(Planner):
         return self._relocated(state, least=1.0)
 
     def _relocated(self, state: State, least: float) -> State:
-        n, curious = int(state.counts[0]), np.flatnonzero(state.kind == CURIOUS)
+        n, curious = state.filled, np.flatnonzero(state.kind == CURIOUS)
         bounds = state.doubt[:n]
         places = pick(
             Sparse(state.next_index[:n], state.next_weight[:n]), state.S, bounds, len(curious), least
@@ -265,7 +266,7 @@ class Grow(Planner):
             state.chain_states[chain] = state.next_states[place]
             state.chain_index[chain] = state.next_index[place]
             state.chain_weight[chain] = state.next_weight[place]
-        return state._replace(leverage=np.array([bounds.max()]))
+        return state._replace(leverage=float(bounds.max()))
 
     # What came of it.
 
@@ -274,52 +275,35 @@ class Grow(Planner):
         return ReadOut(theta, math.inf if theta.any() else 1.0)  # before the first solve: uniform
 
     def core(self, state: State) -> CoreSet | None:
-        n = int(state.counts[0])
+        n = state.filled
         if n == 0:
             return None
         return CoreSet.distinct(state.states[:n], state.actions[:n])
 
     def verdict(self, state: State) -> Verdict | None:
-        n = int(state.counts[0])
-        if state.counts[1] == 0:
-            return Verdict(
-                Status.DOUBTFUL, "No round was finished: the policy is the uniform one. Raise the budget."
-            )
+        n, choice = state.filled, self.setup.n_actions > 1
+        if state.rounds == 0:
+            return doubts.NO_ROUND()
         if np.ptp(state.rewards[:n]) == 0:
-            return Verdict(
-                Status.DOUBTFUL,
-                f"Every one of the {n} rewards seen was the same, so nothing could be learnt. Raise the budget, or start "
-                "nearer to where rewards differ.",
-            )
-        if state.leverage[0] > 1:
-            return Verdict(
-                Status.DOUBTFUL,
-                "States within reach were seen whose features the queried pairs say nothing about (leverage "
-                f"{state.leverage[0]:.3g}, above 1): what lies behind them is not in the policy. Raise the budget.",
-            )
-        if state.kept[0] == 0 and self._setup.n_actions > 1:
-            return Verdict(
-                Status.DOUBTFUL,
-                "No policy gains anything over the uniform one on these samples: the features may not tell actions apart. "
-                "Give each action features of its own.",
-            )
-        if state.kept[0] < KEPT and self._setup.n_actions > 1:
-            return Verdict(
-                Status.DOUBTFUL,
-                f"Policies fitted on two halves of the samples keep only {state.kept[0]:.0%} of their gain on each other's "
-                "half: the samples do not settle the policy. Raise the budget, or use fewer features.",
-            )
+            return doubts.SAME_REWARDS(n=n)
+        if state.leverage > 1:
+            return doubts.UNEXPLORED(leverage=state.leverage)
+        if state.kept == 0 and choice:
+            return doubts.NO_GAIN()
+        if state.kept < KEPT and choice:
+            return doubts.HALVES_DISAGREE(kept=state.kept)
         return None
 
     def check(self, state: State) -> None:
-        n, c = int(state.counts[0]), len(state.kind)
+        n, c = state.filled, len(state.kind)
         rows = {len(getattr(state, name)) for name in _STORED}
         if len(rows) != 1 or not 0 <= n <= rows.pop() or any(len(getattr(state, k)) != c for k in _CHAINS):
             raise ValueError("its samples do not fit together")
-        for name, like in zip(State._fields, self.init(np.random.default_rng(0)), strict=True):
-            if "states" not in name and getattr(state, name).dtype != like.dtype:
+        like = self.init(np.random.default_rng(0))
+        for name in self.growing:
+            if "states" not in name and getattr(state, name).dtype != getattr(like, name).dtype:
                 raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-        A, d = self._setup.n_actions, self._setup.dimension
+        A, d = self.setup.n_actions, self.setup.dimension
         K = state.pair_index.shape[-1] if n else state.chain_index.shape[-1]
         shapes = {"pair_index": (K,), "next_index": (A, K), "chain_index": (A, K)}
         for name, shape in shapes.items():
@@ -329,20 +313,17 @@ class Grow(Planner):
             if index.size and not 0 <= index.min() <= index.max() <= d:
                 raise ValueError(f"'{name}' names coordinates that do not exist")
 
-    def diagnostics(self, state: State) -> Mapping[str, float]:
+    def numbers(self, state: State) -> Mapping[str, float]:
         return {
-            "rounds": float(state.counts[1]),
-            "leverage": float(state.leverage[0]) if np.isfinite(state.leverage[0]) else math.nan,
+            "rounds": float(state.rounds),
+            "leverage": state.leverage if math.isfinite(state.leverage) else math.nan,
             "theta_norm": float(np.linalg.norm(state.theta[:-1])),
         }
-
-    def settings(self) -> Mapping[str, Any]:
-        return {"rounds": self.rounds, "horizon": self.horizon, "ridge": self.ridge}
 
     @property
     def _chains(self) -> int:
         """Enough that a fifth of the budget gives each a few restarts; at least 4, so that every kind has one."""
-        setup = self._setup
+        setup = self.setup
         states = 0.2 * setup.budget / setup.n_actions
         most = max(1, setup.budget // (self.rounds * setup.n_actions))
         return min(most, 4 * int(np.clip(round(states * (1 - setup.discount) / LENGTH / 4), 1, 64)))
@@ -360,7 +341,7 @@ def _random_action(available: Any, u: FloatArray) -> IntArray:
 
 def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse) -> State:
     """The state with the answers appended; arrays double when they are full."""
-    n, more = int(state.counts[0]), len(action)
+    n, more = state.filled, len(action)
     rows = {
         "states": state.chain_states[chain],
         "actions": action,
@@ -373,15 +354,4 @@ def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, n
         "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
         "doubt": np.full(more, np.inf),
     }
-    if n + more > len(state.rewards):
-        room = max(2 * len(state.rewards), n + more, 1024)
-        grown: dict[str, Any] = {}
-        for name, values in rows.items():
-            grown[name] = np.zeros((room, *values.shape[1:]), dtype=values.dtype)
-            grown[name][:n] = getattr(state, name)[:n] if n else 0
-        state = state._replace(**grown)
-    for name, values in rows.items():
-        getattr(state, name)[n : n + more] = values
-    counts = state.counts.copy()
-    counts[0] += more
-    return state._replace(counts=counts)
+    return grown(state, n, rows)._replace(filled=n + more)

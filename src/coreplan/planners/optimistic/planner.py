@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, require_count, require_positive
-from ...core import Coordinates
+from ...base import FloatArray, InputError, require_count, require_positive
 from ...features import Phi, length
 from ...sampled import Stored
 from ...simulate import Answers, Ask
-from ..doubts import Status, Verdict, with_stored
-from ..protocol import Planner, ReadOut, Setup, stored_setup
+from .. import doubts
+from ..doubts import Verdict, with_stored
+from ..protocol import CoreSetup, Planner, ReadOut
 from . import kernels
 from .kernels import Game
 
@@ -34,8 +33,9 @@ class State(NamedTuple):
     r: FloatArray  # [m] mean rewards
     sum_z: FloatArray  # [k] sum_t t theta_t, in coordinates
     Theta: FloatArray  # [d] the policy is softmax(Phi Theta)
-    counts: IntArray  # [1] sweeps done
-    balance: FloatArray  # [2] |c|_1, by which lambda is no occupancy; max delta - <lambda, delta>
+    sweeps: int  # done so far
+    imbalance: float  # |c|_1, by which lambda is no occupancy
+    residual: float  # max delta - <lambda, delta>
 
 
 class Solved(NamedTuple):
@@ -86,7 +86,6 @@ class OptimisticPrimalDual(Planner):
     beta: float = 20.0
     restart: float = 0.5
     n_initial: int = 8
-    setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_count("OptimisticPrimalDual", steps=self.steps, n_initial=self.n_initial)
@@ -96,32 +95,33 @@ class OptimisticPrimalDual(Planner):
                 f"`OptimisticPrimalDual(restart=...)` must be between 0 and 1, got {self.restart!r}."
             )
 
-    def resolve(self, setup: Setup) -> OptimisticPrimalDual:
+    def resolve(self, setup: CoreSetup) -> OptimisticPrimalDual:
         if setup.budget < setup.m:
             raise InputError(
                 f"A budget of {setup.budget} queries is below m = {setup.m}: one sweep queries every core pair. Raise it."
             )
-        return replace(self, setup=setup)
+        _ = setup.frame.coordinates  # refuses what is too large, before samples are paid for
+        return self.bind(setup)
 
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
-        co = self._coordinates
-        m, k, d = co.m, co.k, co.d
+        co = self.setup.frame.coordinates
+        m, k = co.m, co.k
         return State(
-            np.zeros(k), np.full(m, 1.0 / m), np.zeros((m, k)), np.zeros(k), np.zeros(m), np.zeros(k), np.zeros(d),
-            np.zeros(1, dtype=np.int64), np.full(2, np.inf),
+            z=np.zeros(k), lam=np.full(m, 1.0 / m), F=np.zeros((m, k)), f0=np.zeros(k), r=np.zeros(m), sum_z=np.zeros(k),
+            Theta=np.zeros(self.setup.dimension), sweeps=0, imbalance=math.inf, residual=math.inf,
         )  # fmt: skip
 
     def size(self, state: State) -> int:
-        return self._setup.m
+        return self.setup.m
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
-        return Ask(core_index=np.arange(self._setup.m), n_initial=self.n_initial)
+        return Ask(core_index=np.arange(self.setup.m), n_initial=self.n_initial)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         assert answers.next_features is not None and answers.initial_features is not None
-        t = int(state.counts[0]) + 1
+        t = state.sweeps + 1
         self._observe(state, answers.next_features, answers.initial_features, 1, 2.0 / (t + 1))
         state.r[:] += (answers.rewards - state.r) / t
         return self._play(state)
@@ -129,46 +129,44 @@ class OptimisticPrimalDual(Planner):
     def on(self, stored: Stored, iterations: int = 300) -> Solved:
         """The same game on stored samples, with full gradients and without new queries."""
         require_count("OptimisticPrimalDual.on", iterations=iterations)
-        planner = replace(self, setup=stored_setup(stored))
+        planner = self.bind(CoreSetup.of_stored(stored))
         state = planner.init(np.random.default_rng(0))
         state.r[:] = stored.rewards
-        n = length(stored.next_features) // stored.m
         for _ in range(iterations):
-            planner._observe(state, stored.next_features, stored.initial_features, n, 1.0)
-            planner._play(state)
+            planner._observe(state, stored.next_features, stored.initial_features, stored.n, 1.0)
+            state = planner._play(state)
         return Solved(*planner.policy(state), with_stored(planner.verdict(state), stored))
 
     def _observe(self, state: State, following: Phi, initial: Phi, n: int, weight: float) -> None:
         """Fold in n next states of each core pair, and initial states, under the policy of now."""
-        co = self._coordinates
-        p, f, row = np.empty(self._setup.n_actions), np.empty(co.d), np.empty(co.k)
+        co = self.setup.frame.coordinates
+        p, f, row = np.empty(self.setup.n_actions), np.empty(self.setup.dimension), np.empty(co.k)
         kernels.observe(following, n, state.Theta, co.W, weight, p, f, row, state.F)
         kernels.observe(initial, length(initial), state.Theta, co.W, weight, p, f, row, state.f0[None])
 
     def _play(self, state: State) -> State:
         """One epoch of the game on what is remembered; then the policy."""
-        co, gamma = self._coordinates, self._setup.discount
+        co, gamma = self.setup.frame.coordinates, self.setup.discount
         game, step = self._game(state)
-        t = int(state.counts[0]) + 1
+        t = state.sweeps + 1
         before = co.U @ state.sum_z * (2 / max(t * (t - 1), 1))
         s = BALANCE * max(before.std(), state.r.std(), _NOTHING)
         if co.k == co.m:  # coordinates are core pairs, and lambda can go where the flow goes
             kernels.follow(game, state.lam)
         kernels.epoch(game, state.z, state.lam, self.steps, step, s)
-        state.balance[:] = _balance(game, state.z, state.lam)
-        state.counts[0] = t
+        imbalance, residual = _balance(game, state.z, state.lam)
         state.sum_z[:] += t * state.z
         spread = np.ptp(co.U @ state.sum_z) * 2 / (t * (t + 1))
         scale = self.beta / spread if spread > 1e3 * _NOTHING / (1 - gamma) else 0.0
         state.Theta[:] = co.theta(scale * state.sum_z)
-        return state
+        return state._replace(sweeps=t, imbalance=imbalance, residual=residual)
 
     def _game(self, state: State) -> tuple[Game, float]:
-        co, gamma = self._coordinates, self._setup.discount
+        co, gamma = self.setup.frame.coordinates, self.setup.discount
         M, MT = np.empty((co.m, co.k)), np.empty((co.k, co.m))
         row_sum = kernels.set_game(co.U, state.F, gamma, M, MT)
         start = (1 - self.restart) * state.f0 + self.restart * co.U.mean(axis=0)
-        game = Game(M, MT, state.r, (1 - gamma) * start, math.sqrt(co.m) / (1 - gamma))
+        game = Game(M=M, MT=MT, r=state.r, q=(1 - gamma) * start, radius=math.sqrt(co.m) / (1 - gamma))
         return game, kernels.STEP / math.sqrt(row_sum)
 
     # What came of it.
@@ -177,37 +175,22 @@ class OptimisticPrimalDual(Planner):
         return ReadOut(state.Theta.copy(), 1.0)
 
     def verdict(self, state: State) -> Verdict | None:
-        setup = self._setup
-        if state.counts[0] == 0:
-            return Verdict(Status.DOUBTFUL, "No sweep was made: the policy is the uniform one.")
-        if not state.balance[0] <= 1 - setup.discount:
-            return Verdict(
-                Status.DOUBTFUL,
-                f"The saddle point was not reached: {state.balance[0]:.2g} of lambda's flow is out of balance, where "
-                f"1 - discount = {1 - setup.discount:.2g} comes in. Raise the budget, or `steps`.",
-            )
+        inflow = 1 - self.setup.discount
+        if state.sweeps == 0:
+            return doubts.NO_SWEEP()
+        if not state.imbalance <= inflow:
+            return doubts.OUT_OF_BALANCE(imbalance=state.imbalance, inflow=inflow)
         return None
 
-    def diagnostics(self, state: State) -> Mapping[str, float]:
-        lam = state.lam
-        finite = np.isfinite(state.balance)
+    def numbers(self, state: State) -> Mapping[str, float]:
+        lam, finite = state.lam, state.sweeps > 0
         return {
-            "theta_norm": float(np.linalg.norm(self._coordinates.theta(state.z))),
+            "theta_norm": float(np.linalg.norm(self.setup.frame.coordinates.theta(state.z))),
             "Theta_norm": float(np.linalg.norm(state.Theta)),
             "lambda_entropy": float(-np.sum(lam * np.log(lam))),
-            "imbalance": float(state.balance[0]) if finite[0] else math.nan,
-            "residual": float(state.balance[1]) if finite[1] else math.nan,
+            "imbalance": state.imbalance if finite else math.nan,
+            "residual": state.residual if finite else math.nan,
         }
-
-    def settings(self) -> Mapping[str, Any]:
-        return {
-            "steps": self.steps, "beta": float(self.beta), "restart": float(self.restart), "n_initial": self.n_initial,
-        }  # fmt: skip
-
-    @cached_property
-    def _coordinates(self) -> Coordinates:
-        assert self._setup.core_features is not None, "plan() sees to it"
-        return Coordinates(self._setup.core_features, self._setup.dimension)
 
 
 def _balance(game: Game, z: FloatArray, lam: FloatArray) -> tuple[float, float]:

@@ -30,7 +30,7 @@ class State(NamedTuple):
     log_lam: FloatArray  # [m] log lambda_t, up to a constant
     tree: FloatArray  # [2 M] sums of exp(log_lam) over a binary tree, M a power of two >= m
     counts: IntArray  # [2] iterations done, J
-    td: FloatArray  # [2] sum and number of temporal differences since the last row of the trace
+    td: FloatArray  # [2] sum and number of temporal differences
 
 
 class Hyper(NamedTuple):

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import FloatArray, InputError, digest, require_count, require_positive
+from ...base import FloatArray, InputError, require_count, require_positive
 from ...simulate import Answers, Ask
-from ..protocol import Kernels, Planner, ReadOut, Setup
+from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum
 from . import kernels
 from .kernels import Hyper, Scratch, State
-from .rates import best_K, best_rates, default_D
 
 OUTPUTS = ("random", "last", "greedy")
 
@@ -51,10 +50,9 @@ class PrimalDual(Planner):
     alpha: float | None = None
     K: int | None = None
     D: float | None = None
-    theta0: FloatArray | None = None
-    lambda1: FloatArray | None = None
+    theta0: FloatArray | None = field(default=None, metadata={"array": True})
+    lambda1: FloatArray | None = field(default=None, metadata={"array": True})
     output: str = "random"
-    setup: Setup | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.K, float) and self.K.is_integer():
@@ -70,10 +68,9 @@ class PrimalDual(Planner):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
 
-    def resolve(self, setup: Setup) -> PrimalDual:
+    def resolve(self, setup: CoreSetup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
-        assert setup.core_features is not None, "plan() sees to it"
-        D = self.D or default_D(setup.core_features, setup.dimension, setup.discount)
+        D = self.D or setup.frame.radius(setup.discount)
         K = self.K or best_K(m, A, R, D, setup.budget)
         T = setup.budget // (K + 1)
         if T < 1:
@@ -93,18 +90,20 @@ class PrimalDual(Planner):
             D=D,
             theta0=theta0,
             lambda1=lambda1,
-            setup=setup,
-        )
+        ).bind(setup)
 
     def init(self, rng: np.random.Generator) -> State:
-        setup, theta, lam = self._setup, self.theta0, self.lambda1
+        setup, theta, lam = self.setup, self.theta0, self.lambda1
         assert theta is not None and lam is not None
         with np.errstate(divide="ignore"):
             log_lam = np.log(lam)
         tree = np.empty(2 * 2 ** math.ceil(math.log2(max(setup.m, 2))))
         kernels.build_tree(log_lam, tree)
         zero = np.zeros(setup.dimension)
-        return State(theta.copy(), zero, zero.copy(), log_lam, tree, np.zeros(2, dtype=np.int64), np.zeros(2))
+        return State(
+            theta=theta.copy(), Theta=zero, Theta_J=zero.copy(), log_lam=log_lam, tree=tree,
+            counts=np.zeros(2, dtype=np.int64), td=np.zeros(2),
+        )  # fmt: skip
 
     def size(self, state: State) -> int:
         return self._hyper.K + 1
@@ -120,7 +119,7 @@ class PrimalDual(Planner):
             rng.random(2 * self._hyper.K + 1),
             state,
             self._hyper,
-            self._setup.core_features,
+            self.setup.core_features,
             answers.ask.core_index,
             answers.rewards,
             answers.initial_features,
@@ -132,7 +131,7 @@ class PrimalDual(Planner):
     def kernels(self) -> Kernels:
         K = self._hyper.K
         return Kernels(
-            kernels.ask, kernels.tell, self._hyper, self._scratch(), n_queries=K + 1, n_initial=K,
+            ask=kernels.ask, tell=kernels.tell, hyper=self._hyper, scratch=self._scratch(), n_queries=K + 1, n_initial=K,
             ask_draws=K + 1, tell_draws=2 * K + 1,
         )  # fmt: skip
 
@@ -142,37 +141,25 @@ class PrimalDual(Planner):
             return ReadOut(state.Theta_J.copy(), self.beta)
         return ReadOut(state.Theta.copy(), self.beta if self.output == "last" else math.inf)
 
-    def diagnostics(self, state: State) -> Mapping[str, float]:
+    def numbers(self, state: State) -> Mapping[str, float | Sum]:
         lam = np.exp(state.log_lam - state.log_lam.max())
         lam /= lam.sum()
-        td = state.td[0] / state.td[1] if state.td[1] else math.nan
-        state.td[:] = 0.0
         return {
             "theta_norm": float(np.linalg.norm(state.theta)),
             "Theta_norm": float(np.linalg.norm(state.Theta)),
             "lambda_entropy": float(-np.sum(lam[lam > 0] * np.log(lam[lam > 0]))),
-            "temporal_difference": float(td),
-        }
-
-    def settings(self) -> Mapping[str, Any]:
-        return {
-            "eta": self.eta,
-            "beta": self.beta,
-            "alpha": self.alpha,
-            "K": self.K,
-            "D": self.D,
-            "theta0": None if self.theta0 is None else digest(self.theta0),
-            "lambda1": None if self.lambda1 is None else digest(self.lambda1),
-            "output": self.output,
+            "temporal_difference": Sum(float(state.td[0]), float(state.td[1])),
         }
 
     @property
     def _hyper(self) -> Hyper:
         assert self.K and self.eta and self.beta and self.alpha and self.D
-        return Hyper(self.K, self.eta, self.beta, self.alpha, self.D, self._setup.discount)
+        return Hyper(
+            K=self.K, eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D, gamma=self.setup.discount
+        )
 
     def _scratch(self) -> Scratch:
-        d, A = self._setup.dimension, self._setup.n_actions
+        d, A = self.setup.dimension, self.setup.n_actions
         return Scratch(np.empty(A), np.empty(d), np.empty(d))
 
 
@@ -205,3 +192,33 @@ def _vector(name: str, value: Any) -> FloatArray:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"`PrimalDual({name}=...)` must be an array of numbers, got {value!r}.") from None
+
+
+# The closed forms that minimise Theorem 1's optimisation error (`thm:main`).
+#
+# eps_opt = D(lambda*|lambda_1)/(eta T) + log A/(beta T) + 2 D^2/(alpha K)
+#         + eta m^2 (1 + 2 R D)^2 / 2 + beta R^2 D^2 / 2 + 2 alpha R^2.
+# Each rate meets two terms, a/rate + b rate, least at sqrt(a/b) with the sum 2 sqrt(a b); hence with the best rates
+# eps_opt = c1/sqrt(T) + c2/sqrt(K). The relative entropy is at most log m from the uniform lambda_1.
+
+_NEGLIGIBLE = 1e-12
+
+
+def constants(m: int, A: int, R: float, D: float) -> tuple[float, float]:
+    """c1 and c2 of eps_opt = c1/sqrt(T) + c2/sqrt(K), at the best rates."""
+    c1 = m * (1 + 2 * R * D) * math.sqrt(2 * math.log(m)) + R * D * math.sqrt(2 * math.log(A))
+    return c1, 4 * R * D
+
+
+def best_rates(m: int, A: int, R: float, D: float, T: int, K: int) -> tuple[float, float, float]:
+    """(eta, beta, alpha) for given T and K; with m = 1 or A = 1 nothing is learned there, and the rate is negligible."""
+    eta = math.sqrt(2 * math.log(m) / T) / (m * (1 + 2 * R * D)) or _NEGLIGIBLE / (m * (1 + 2 * R * D)) ** 2
+    beta = math.sqrt(2 * math.log(A) / T) / (R * D) or _NEGLIGIBLE / (R * D) ** 2
+    return eta, beta, D / (R * math.sqrt(K))
+
+
+def best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
+    """The K that minimises eps_opt for T (K + 1) <= budget, rounded: T : K = (c1/c2)^2."""
+    c1, c2 = constants(m, A, R, D)
+    best = math.sqrt(budget) * c2 / c1 if c1 else budget
+    return max(1, min(round(best), budget - 1))

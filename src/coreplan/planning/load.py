@@ -1,0 +1,75 @@
+"""Runs that were saved: everything a folder holds, as one value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..base import FileError
+from ..core import CoreSet
+from ..judge import Certificate, Evaluation
+from ..planners import PLANNERS, Status, make_planner
+from ..policy import load_policy
+from ..problem import Problem
+from ..run import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, Trace, core_of, read_record
+from .plans import Plan
+
+T = TypeVar("T")
+
+
+def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
+    """What `plan(..., out=folder)` gave, read from its folder: policy, trace, settings, evaluation, certificate, core.
+
+    A policy of a built-in problem finds its features by itself; for a problem of your own give `problem`, or the policy
+    cannot act. Reading executes nothing. Samples that a planner kept are not part of it: resume the run for those.
+    """
+    folder = Path(folder)
+    record = read_record(folder / "run.json")
+    if not record:
+        raise FileError(f"{folder} does not hold a run: there is no run.json in it.")
+    if record.get("status") in ("running", "failed"):
+        raise FileError(
+            f"The run in {folder} is not finished (status: {record['status']}). Resume it: plan(..., resume=True), --resume."
+        )
+    policy = load_policy(folder, problem)
+    try:
+        planner, settings = str(record["planner"]), dict(record["settings"])
+        known = PLANNERS[planner].options() if planner in PLANNERS else []
+        made = make_planner(planner, {k: settings[k] for k in known if k in settings}) if known else None
+        return Plan(
+            policy=policy, queries=int(record["queries"]), status=Status(record["status"]),
+            trace=Trace.from_csv((folder / TRACE_FILE).read_text()), initial_draws=int(record["initial_draws"]),
+            seconds=float(record["seconds"]), warmup_seconds=float(record["warmup_seconds"]), planner=made,
+            settings=settings, reason=str(record.get("reason", "")), core=_core(folder, policy.problem_name, problem),
+            evaluation=_read(folder / EVALUATION_FILE, Evaluation.from_dict),
+            certificate=_read(folder / CERTIFICATE_FILE, Certificate.from_dict),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"The run in {folder} cannot be read: {type(error).__name__}: {error}. Plan again."
+        ) from None
+
+
+def _core(folder: Path, name: str, problem: Problem | None) -> CoreSet | None:
+    """The pairs that the run used or chose; the problem's own where nothing else is in the folder."""
+    if problem is None and name:
+        from ..problem import make
+
+        problem = make(name)
+    if problem is None:
+        return None
+    core = core_of(folder, problem)
+    return core if core is not None or problem.core_pairs is None else CoreSet.of(problem)
+
+
+def _read(path: Path, make: Callable[[dict[str, Any]], T]) -> T | None:
+    try:
+        return make(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileError(f"{path} cannot be read ({error}). Delete it, or plan again.") from None

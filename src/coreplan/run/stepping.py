@@ -1,0 +1,168 @@
+"""A run as values: its steps, one after the other. `plan`, the theory and the benchmarks all go through here."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..base import InputError, check_seed, planner_stream, require_count
+from ..core import CoreSet, HullWatch
+from ..planners import CoreSetup, Planner, Setup, Sum, Verdict, require_planner, require_policy, with_watch
+from ..policy import SoftmaxPolicy
+from ..problem import ZOO, Problem
+from ..simulate import BLOCK, Simulator
+from .loop import Loop, make_loop
+from .progress import Interrupt
+from .trace import Trace, next_point
+
+NO_LIMIT = 2**62  # queries: a budget that no run reaches
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a run stands. `state` is the planner's own and goes on changing: copy what you keep."""
+
+    state: Any
+    queries: int
+    row: Mapping[str, float]  # as the trace has it
+
+
+def steps(
+    problem: Problem,
+    planner: Planner,
+    *,
+    core: CoreSet | None = None,
+    budget: int = NO_LIMIT,
+    seed: int = 0,
+    block: int = BLOCK,
+    stride: int = 1,
+    value: Callable[[SoftmaxPolicy], float] | None = None,
+) -> Iterator[Step]:
+    """A run, step by step: first where it begins, then after every ask, or after `stride` queries where asks are smaller.
+
+    It ends with the budget, or when the planner is done, or when nobody asks for the next step. `value(policy)` adds a
+    column to the rows.
+    """
+    run = Run.of(problem, planner, core=core, budget=budget, seed=seed, block=block, value=value)
+    run.warm_up()
+    yield run.step_here()
+    while run.left:
+        run.advance(run.simulator.queries + stride)
+        yield run.step_here()
+
+
+class Run:
+    """One run: a planner bound to a problem, its state, both streams, the counter and the trace."""
+
+    def __init__(
+        self, problem: Problem, core: CoreSet | None, planner: Planner, *, seed: int, block: int,
+        value: Callable[[SoftmaxPolicy], float] | None = None,
+    ) -> None:  # fmt: skip
+        """`planner` is resolved, and so knows its setup."""
+        self.problem, self.core, self.planner, self.value = problem, core, planner, value
+        self.budget = int(planner.setup.budget)
+        self.rng = planner_stream(seed)
+        self.simulator = Simulator(problem, core, seed, block)
+        self.watch: HullWatch | None = None
+        if isinstance(planner.setup, CoreSetup):
+            self.watch = HullWatch(planner.setup.frame, problem.discount)
+        self.simulator.watch = self.watch
+        self.loop: Loop = make_loop(planner, self.simulator, self.rng)
+        self.trace = Trace()
+        self.sums: dict[str, tuple[float, float]] = {}  # of `Sum`s at the last row of the trace
+        self.seconds = 0.0
+
+    @classmethod
+    def of(
+        cls, problem: Problem, planner: Planner, *, core: CoreSet | None = None, budget: int = NO_LIMIT, seed: int = 0,
+        block: int = BLOCK, value: Callable[[SoftmaxPolicy], float] | None = None,
+    ) -> Run:  # fmt: skip
+        """A run of a planner as it is given, with the problem's own core set where none is given."""
+        if not isinstance(problem, Problem):
+            raise InputError(f"A run needs a Problem, got {type(problem).__name__}.")
+        require_planner(planner)
+        require_count("steps", budget=budget, block=block)
+        core, setup = setup_for(problem, planner, core, budget)
+        planner = resolved(planner, setup)
+        return cls(problem, core, planner, seed=check_seed(seed), block=int(block), value=value)
+
+    @property
+    def left(self) -> bool:
+        """Whether there is a next ask, and the budget has room for it."""
+        size = self.loop.size()
+        return size is not None and size <= self.budget - self.simulator.queries
+
+    def warm_up(self) -> None:
+        """Compile what will be called."""
+        if self.left:
+            self.loop.warm_up()
+
+    def advance(self, until: int, interrupt: Interrupt | None = None) -> None:
+        """At least one ask, and at most as many as bring the count of queries to `until` or above."""
+        begin = time.perf_counter()
+        try:
+            self.loop.advance(min(until, self.budget), self.budget, interrupt or Interrupt())
+        finally:
+            self.seconds += time.perf_counter() - begin
+
+    @property
+    def due(self) -> int:
+        """The number of queries at which the next row of the trace is due."""
+        return next_point(self.simulator.queries, self.budget)
+
+    def record(self) -> None:
+        """Append a row to the trace."""
+        numbers = dict(self.planner.numbers(self.loop.state))
+        self.trace.append(self._row(numbers))
+        self.sums = {k: (v.total, v.number) for k, v in numbers.items() if isinstance(v, Sum)}
+
+    def step_here(self) -> Step:
+        """Where the run stands."""
+        row = self._row(dict(self.planner.numbers(self.loop.state)))
+        return Step(state=self.loop.state, queries=self.simulator.queries, row=row)
+
+    def _row(self, numbers: Mapping[str, Any]) -> dict[str, float]:
+        row: dict[str, float] = {"queries": self.simulator.queries, "seconds": self.seconds}
+        row |= {name: self._since_last_row(name, number) for name, number in numbers.items()}
+        if self.watch is not None:
+            row["outside"] = self.watch.outside
+        row["value"] = math.nan if self.value is None else self.value(self.policy())
+        return row
+
+    def _since_last_row(self, name: str, number: float | Sum) -> float:
+        """A `Sum` as its mean since the last row of the trace; other numbers as they are."""
+        if not isinstance(number, Sum):
+            return float(number)
+        total, n = self.sums.get(name, (0.0, 0.0))
+        return (number.total - total) / (number.number - n) if number.number > n else math.nan
+
+    def policy(self) -> SoftmaxPolicy:
+        """The policy as it is now."""
+        name = self.problem.name if self.problem.name.partition(":")[0] in ZOO else ""
+        read = require_policy(self.planner, self.planner.policy(self.loop.state))
+        return SoftmaxPolicy(read.theta, read.scale, self.problem.features, name)
+
+    def verdict(self) -> Verdict | None:
+        """What the planner doubts about its result, and what the watch over the core's hull has seen."""
+        own = self.planner.verdict(self.loop.state)
+        return own if self.watch is None else with_watch(own, self.watch)
+
+
+def setup_for(
+    problem: Problem, planner: Planner, core: CoreSet | None, budget: int
+) -> tuple[CoreSet | None, Setup]:
+    """The core set that a run uses, the problem's own where none is given, and what the planner may know."""
+    if core is None and planner.needs_core:
+        core = CoreSet.of(problem)
+    if core is None or not planner.needs_core:
+        return core, Setup.of(problem, budget)
+    return core, CoreSetup.with_core(problem, core, budget)
+
+
+def resolved(planner: Planner, setup: Setup) -> Planner:
+    """The planner with every hyperparameter filled in, bound to its setup."""
+    planner = planner.resolve(setup)
+    return planner if planner.setup is setup else planner.bind(setup)

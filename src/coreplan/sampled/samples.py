@@ -1,0 +1,180 @@
+"""Samples that are kept: rows that grow, survive a checkpoint, can be halved and handed on.
+
+Two forms. A planner that samples every core pair equally often keeps `Rows` in its state, sample-major: row n is of core
+pair n mod m, so that more samples extend the arrays; it hands them on as `Stored`, pair by pair. Where pairs are sampled
+unequally, `Transitions` name the pair of each sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import FloatArray, IntArray, States
+from ..core import Frame
+from ..features import Phi, from_parts, length, n_actions, parts_of, take
+from ..simulate import Answers, Simulator
+
+
+@dataclass(frozen=True)
+class Stored:
+    """n transitions of each core pair: what sample-once planners solve on, and hand to each other."""
+
+    frame: Frame  # of the core features
+    rewards: FloatArray  # [m], means of the n samples
+    next_features: Phi  # [m n, A, ...]; rows j n to (j + 1) n - 1 are those of core pair j
+    initial_features: Phi  # [n0, A, ...]
+    discount: float
+
+    @property
+    def n_actions(self) -> int:
+        return n_actions(self.next_features)
+
+    @property
+    def n(self) -> int:
+        """Samples per core pair."""
+        return length(self.next_features) // self.frame.m
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """n transitions, each of the pair with number `pair`, and as many initial states where they were asked for."""
+
+    pair: IntArray  # [n]
+    rewards: FloatArray  # [n]
+    states: States  # [n, ...] next states
+    phi: Phi  # [n, A, ...] of the next states
+    initial: States  # [n or 0, ...]
+    initial_phi: Phi | None  # [n, A, ...]
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    def take(self, which: Any) -> Transitions:
+        """Some of them."""
+        phi0 = None if self.initial_phi is None else take(self.initial_phi, which)
+        return Transitions(
+            pair=self.pair[which], rewards=self.rewards[which], states=self.states[which], phi=take(self.phi, which),
+            initial=self.initial[which], initial_phi=phi0,
+        )  # fmt: skip
+
+
+def draw(
+    simulator: Simulator, states: States, actions: IntArray, pair: IntArray, initial: bool = False
+) -> Transitions:
+    """One transition from each of the pairs numbered `pair [n]` among `states`, `actions`; and n initial states if asked."""
+    x0 = simulator.initial(len(pair)) if initial else states[:0]
+    rewards, y = simulator.step(states[pair], actions[pair])
+    return Transitions(
+        pair=pair, rewards=rewards, states=y, phi=simulator.features(y), initial=x0,
+        initial_phi=simulator.features(x0) if initial else None,
+    )  # fmt: skip
+
+
+# Rows in a planner's state.
+
+ROWS = ("rewards", "next_index", "next_weight")
+GROWING = frozenset({*ROWS, "initial_index", "initial_weight"})
+
+
+class Rows(NamedTuple):
+    """The fields of a state that keeps samples; of dense features the index is empty."""
+
+    filled: int  # rows in use; the arrays have room for more
+    solved: int  # samples per core pair at the last solve
+    rewards: FloatArray  # [room]
+    next_index: IntArray  # [room, A, k]
+    next_weight: FloatArray  # [room, A, k or d]
+    initial_index: IntArray  # [n0, A, k]
+    initial_weight: FloatArray  # [n0, A, k or d]
+
+
+def no_rows(n_actions: int) -> dict[str, Any]:
+    """The fields before the first answer."""
+    index: Any = np.zeros((0, n_actions, 0), dtype=np.int32)
+    weight = np.zeros((0, 0, 0))
+    return Rows(
+        filled=0, solved=0, rewards=np.zeros(0), next_index=index, next_weight=weight, initial_index=index,
+        initial_weight=weight,
+    )._asdict()  # fmt: skip
+
+
+def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
+    """A state with `rows` written behind the first `filled` rows of the fields of these names; full arrays double."""
+    more = max(len(values) for values in rows.values())
+    if filled + more > max(len(getattr(state, name)) for name in rows):
+        room = max(2 * filled, filled + more)
+        bigger = {}
+        for name, values in rows.items():
+            bigger[name] = np.zeros((room if len(values) else 0, *values.shape[1:]), dtype=values.dtype)
+            if len(values) and filled:
+                bigger[name][:filled] = getattr(state, name)[:filled]
+        state = state._replace(**bigger)
+    for name, values in rows.items():
+        if len(values):
+            getattr(state, name)[filled : filled + more] = values
+    return state
+
+
+def append(state: Any, answers: Answers) -> Any:
+    """The state with the samples of the answers appended, and the initial states where there are any."""
+    assert answers.next_features is not None
+    if answers.initial_features is not None:
+        index, weight = parts_of(answers.initial_features)
+        state = state._replace(initial_index=index, initial_weight=weight)
+    index, weight = parts_of(answers.next_features)
+    new = {"rewards": answers.rewards, "next_index": index, "next_weight": weight}
+    state = grown(state, state.filled, new)
+    return state._replace(filled=state.filled + len(answers.rewards))
+
+
+def next_features(state: Any, n: int) -> Phi:
+    """Features at the first n next states."""
+    return from_parts(state.next_index[:n], state.next_weight[:n])
+
+
+def initial_features(state: Any) -> Phi:
+    """Features at the initial states."""
+    return from_parts(state.initial_index, state.initial_weight)
+
+
+def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
+    """What the last solve had, pair by pair; None before the first."""
+    N, m = state.solved, frame.m
+    if N == 0:
+        return None
+    order = np.arange(N * m).reshape(N, m).T.ravel()  # pair-major
+    return Stored(
+        frame=frame, rewards=state.rewards[: N * m].reshape(N, m).mean(axis=0),
+        next_features=take(next_features(state, N * m), order), initial_features=initial_features(state),
+        discount=discount,
+    )  # fmt: skip
+
+
+def all_same(state: Any, m: int) -> bool:
+    """Whether every sample of a core pair, of those of the last solve, was the same as its first."""
+    N = state.solved
+    drawn = (getattr(state, name) for name in ROWS)
+    samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
+    return all(bool((a == a[0]).all()) for a in samples)
+
+
+def check_rows(state: Any, like: Any, frame: Frame, n_actions: int) -> None:
+    """Raise a ValueError if rows that were read from a file do not fit together; `like` is a state before the first."""
+    rows, room = state.filled, len(state.rewards)
+    if not 0 <= rows <= room == len(state.next_weight) or not 0 <= state.solved * frame.m <= rows:
+        raise ValueError("its samples do not fit together")
+    for name in GROWING:
+        if getattr(like, name).dtype != getattr(state, name).dtype:
+            raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
+    for name in ("next", "initial"):
+        index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
+        if rows and (weight.ndim != 3 or weight.shape[1] != n_actions or len(weight) == 0):
+            raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+        if len(index) and (index.shape != weight.shape or not 0 <= index.min() <= index.max() < frame.d):
+            raise ValueError(f"'{name}_index' names coordinates that do not exist")
+        if rows and not len(index) and weight.shape[2] != frame.d:
+            raise ValueError(f"'{name}_weight' has shape {weight.shape}")
