@@ -8,6 +8,8 @@ import coreplan
 
 SOURCE = Path(coreplan.__file__).parent
 
+pytest.register_assert_rewrite("helpers")  # an assertion there tells its numbers, too
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):

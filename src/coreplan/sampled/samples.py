@@ -30,7 +30,18 @@ class Stored:
     discount: float
 
     @property
+    def m(self) -> int:
+        """The number of core pairs."""
+        return self.frame.m
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.frame.d
+
+    @property
     def n_actions(self) -> int:
+        """A."""
         return n_actions(self.next_features)
 
     @property

@@ -1,0 +1,38 @@
+"""Core sets: pairs that are none are refused, and whole numbers of any size are told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan.core import CoreSet
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "words"),
+    [
+        (np.empty(0), np.empty(0, dtype=int), "m >= 1"),
+        (np.array([1, 2, 1]), np.array([0, 0, 0]), "Core pairs 0 and 2 are the same"),
+        (np.array([1, 2]), np.array([0, 0, 0]), "as many actions"),
+        (np.array([1, 2]), np.array([0.0, 1.0]), "whole numbers"),
+        (np.array([0.0, -0.0]), np.array([0, 0]), "are the same"),
+        (np.array([None, 2]), np.array([0, 0]), "Python objects"),
+    ],
+)
+def test_bad_core_sets(states, actions, words):
+    with pytest.raises(coreplan.InputError) as caught:
+        coreplan.CoreSet(states, actions)
+    assert words in str(caught.value)
+
+
+def test_core_action_out_of_range():
+    problem = coreplan.make("river-swim")
+    with pytest.raises(coreplan.InputError, match="action 2; actions run from 0 to 1"):
+        coreplan.CoreSet(np.array([0]), np.array([2])).features(problem.features)
+
+
+def test_distinct_pairs_of_huge_whole_numbers():
+    states = np.array([2**60, 2**60 + 1, 2**60], dtype=np.uint64)
+    core = CoreSet.distinct(states, np.zeros(3, dtype=np.int64))
+    assert core.states.tolist() == [2**60, 2**60 + 1]

@@ -1,0 +1,181 @@
+"""The equations and the frontier of `Grow` against naive ones, and deliberate faults."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from coreplan.features import UNAVAILABLE, with_constant
+from coreplan.planners.grow import kernels as frontier
+from coreplan.problem import Sparse
+from coreplan.sampled import kept_gain
+from coreplan.sampled import lstd as lspi
+from helpers.mutants import mutant
+
+D, A, N, GAMMA, RIDGE = 6, 3, 400, 0.9, 1e-2
+
+
+def samples(seed=0, mask=False):
+    """Random sparse samples, with a constant; optionally action 2 unavailable at every third next state."""
+    rng = np.random.default_rng(seed)
+
+    def phi(*shape):
+        index = np.stack([rng.permutation(D)[:3] for _ in range(math.prod(shape))]).reshape(*shape, 3)
+        return with_constant(Sparse(index, rng.random((*shape, 3))), D)
+
+    next_phi = phi(N, A)
+    if mask:
+        next_phi.weight[::3, 2, 0] = UNAVAILABLE
+    return Samples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
+
+
+def dense(phi):
+    out = np.zeros((*phi.weight.shape[:-1], D + 1))
+    for at in np.ndindex(*phi.weight.shape):
+        out[(*at[:-1], phi.index[at])] += phi.weight[at]
+    return out
+
+
+class Naive:
+    """LSTD-Q policy iteration in dense matrices, from the formulas."""
+
+    def __init__(self, s):
+        self.F, self.r, self.w = dense(s.phi), s.rewards, s.w / s.w.sum()
+        self.open = s.next_phi.weight[:, :, 0] != UNAVAILABLE
+        weight = np.where(self.open[:, :, None], s.next_phi.weight, 0.0)
+        self.Y = dense(Sparse(s.next_phi.index, weight))
+        self.G = self.F.T @ (self.w[:, None] * self.F)
+        diagonal = np.diag(self.G)[:D]
+        self.penalty = np.append(RIDGE * np.sqrt(diagonal * diagonal.mean()), 0.0)
+
+    def lstd(self, pi, r):  # pi [N, A]
+        C = self.F.T @ (self.w[:, None] * np.einsum("na,nad->nd", pi, self.Y))
+        theta = np.linalg.solve(self.G - GAMMA * C + np.diag(self.penalty), self.F.T @ (self.w * r))
+        return theta, float(self.w @ np.einsum("na,nad,d->n", pi, self.Y, theta))
+
+    def greedy(self, theta):
+        return np.eye(A)[np.where(self.open, self.Y @ theta, -np.inf).argmax(axis=1)]
+
+    def iterate(self, r):
+        pi = self.greedy(np.zeros(D + 1))
+        for _ in range(lspi.MOST):
+            theta, _ = self.lstd(pi, r)
+            new = self.greedy(theta)
+            changed = self.w[(new != pi).any(axis=1)].sum()
+            pi = new
+            if changed < lspi.SETTLED:
+                break
+        return theta
+
+    def gain(self, theta):
+        uniform = self.open / self.open.sum(axis=1, keepdims=True)
+        return self.lstd(self.greedy(theta), self.r)[1] - self.lstd(uniform, self.r)[1]
+
+
+def agrees(module=lspi, seed=0, mask=True):
+    s = samples(seed, mask)
+    fast, naive = module.Equations(s, D, RIDGE), Naive(s)
+    np.testing.assert_allclose(
+        fast.iterate(s.rewards, GAMMA, np.zeros(D + 1)), naive.iterate(s.rewards), atol=1e-9
+    )
+    other = np.random.default_rng(seed).standard_normal(
+        s.rewards.shape
+    )  # after another reward, nothing of the first is left
+    np.testing.assert_allclose(fast.iterate(other, GAMMA, np.zeros(D + 1)), naive.iterate(other), atol=1e-9)
+    theta = naive.iterate(other)
+    assert fast.gain(theta, GAMMA) == pytest.approx(naive.gain(theta), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("mask", [False, True])
+def test_equations_agree_with_naive_ones(seed, mask):
+    agrees(seed=seed, mask=mask)
+
+
+LSPI_FAULTS = {
+    "the old choice stays": ("                if old[n] >= 0:", "                if old[n] >= 9:"),
+    "the constant is penalised": ("* self.g), 0.0)", "* self.g), 1.0)"),
+    "the ridge forgets the scale": ("np.maximum(diagonal, 1e-6 * self.g) * self.g", "np.maximum(diagonal, 1e-6 * self.g)"),
+    "weights are not normalised": ("self.w = samples.w / samples.w.sum()", "self.w = samples.w"),
+    "masked actions are averaged": ("w[n] * weight[n, i] / count", "w[n] * weight[n, i] / 3"),
+    "worst instead of best": ("            if s > top:", "            if s < -top:"),
+    "no discount": ("matrix = self.G - discount * C", "matrix = self.G - C"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", LSPI_FAULTS)
+def test_faults_of_the_equations_are_noticed(fault, tmp_path, monkeypatch):
+    with pytest.raises(AssertionError):
+        agrees(mutant(lspi, *LSPI_FAULTS[fault], tmp_path, monkeypatch))
+
+
+def test_dense_features_become_sparse_rows():
+    phi = np.random.default_rng(0).random((4, A, D))
+    rows = with_constant(phi, D)
+    np.testing.assert_allclose(dense(rows)[..., :D], phi)
+    assert (dense(rows)[..., D] == 1.0).all()
+
+
+def test_halves_agree_on_much_data_and_not_on_noise():
+    """A linear reward is found by both halves; pure noise with as many features as samples is not."""
+    rng = np.random.default_rng(1)
+    s = samples(2)
+    clear = s._replace(rewards=dense(s.phi) @ np.linspace(0, 1, D + 1))
+    assert kept_gain(clear, D, 1e-4, GAMMA) > 0.95
+    noise = [s._replace(rewards=rng.standard_normal(N)) for _ in range(20)]
+    kept = [kept_gain(n, D, 1e-4, GAMMA) for n in noise]
+    assert np.mean(kept) < 0.6 and np.mean(np.array(kept) < 0.8) > 0.7  # seeded
+
+
+def leverage_by_hand(s, S):
+    Y = dense(s.next_phi)
+    return np.einsum("nad,de,nae->na", Y, S, Y).max(axis=1)
+
+
+def picks_are_right(module):
+    s = samples(3, mask=False)
+    F, Y = dense(s.phi), dense(s.next_phi)
+    gram = F.T @ F
+    g = np.diag(gram)[:D].mean() / N
+    S = module.inverse(gram, N)
+    np.testing.assert_allclose(S, np.linalg.inv(gram + g * np.eye(D + 1)), rtol=1e-9)
+    bonus = np.sqrt(np.einsum("nd,de,ne->n", F, S, F))
+    np.testing.assert_allclose(module.uncertainty(s.phi, S), bonus / bonus.max(), rtol=1e-9)
+    exact = leverage_by_hand(s, S)
+    np.testing.assert_allclose(module.measured(s.next_phi, S, np.full(N, np.inf), 0), exact, rtol=1e-9)
+    known = np.where(np.arange(N) < 100, 0.1, 0.0)  # the first hundred were measured, and small
+    np.testing.assert_allclose(
+        module.measured(s.next_phi, S, known, 100), np.where(np.arange(N) < 100, 0.1, exact), rtol=1e-9
+    )
+    once = S.copy()
+    module.absorb_all(Sparse(s.phi.index[:3], s.phi.weight[:3]), once, np.empty(D + 1))
+    np.testing.assert_allclose(once, np.linalg.inv(np.linalg.inv(S) + F[:3].T @ F[:3]), rtol=1e-9)
+    bounds, information = np.full(N, np.inf), np.linalg.inv(S)
+    places = module.pick(s.next_phi, S, bounds, 5)
+    np.testing.assert_allclose(bounds, exact, rtol=1e-9)
+    assert len(places) == 5
+    for place in places:
+        assert place == leverage_by_hand(s, np.linalg.inv(information)).argmax()
+        information = information + sum(np.outer(y, y) for y in Y[place])  # every action is queried there
+    assert len(module.pick(s.next_phi, S, exact.copy(), 5, least=float(exact.max()))) == 0
+
+
+def test_the_frontier_is_what_was_seen_and_is_not_known():
+    picks_are_right(frontier)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("S[i, j] -= u[i] * u[j] / scale", "S[i, j] -= u[i] * u[j]"),
+        ("max(out[i], _quadratic(", "max(0.0, _quadratic("),
+        (">= new) | (bounds", "> new + 50) | (bounds"),
+        ("bounds[rows] = here", "bounds[rows] += here"),
+        (".mean()) / n or 1.0", ".mean()) or 1.0"),
+    ],
+)
+def test_faults_of_the_frontier_are_noticed(old, new, tmp_path, monkeypatch):
+    with pytest.raises(AssertionError):
+        picks_are_right(mutant(frontier, old, new, tmp_path, monkeypatch))

@@ -1,0 +1,137 @@
+"""The solver of sample-once planners against a naive one: any core, large systems, masks, values of policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coreplan.features import UNAVAILABLE
+from coreplan.problem import Sparse
+from coreplan.sampled import policy_iteration as bellman
+from helpers.mutants import mutant
+
+
+def toy(seed=0, m=6, N=5, A=3, k=2, gamma=0.9, module=bellman):
+    """A random sampled model whose features are convex combinations of unit vectors."""
+    rng = np.random.default_rng(seed)
+    index = rng.permuted(np.broadcast_to(np.arange(m), (N * m, A, m)), axis=-1)[:, :, :k]
+    weight = rng.dirichlet(np.ones(k), size=(N * m, A))
+    initial = module.Sparse(index[:4], weight[:4])
+    return module.Sampled(Sparse(np.ascontiguousarray(index), weight), rng.random(m), initial, gamma)
+
+
+def naive(sampled, w, R, sweeps=600):
+    """q by plain value iteration, in NumPy."""
+    m = len(sampled.r)
+    q = np.zeros(m)
+    for _ in range(sweeps):
+        theta = R @ q
+        scores = (sampled.phi.weight * theta[sampled.phi.index]).sum(axis=2)  # [n, A]
+        scores = np.where(sampled.phi.weight[:, :, 0] == UNAVAILABLE, -np.inf, scores)
+        V = np.clip(scores.max(axis=1), 0, 1 / (1 - sampled.discount))
+        q = sampled.r + sampled.discount * (w * V).reshape(-1, m).sum(axis=0)
+    return q
+
+
+def agrees(module):
+    """Whether a module's solver and evaluation give what a naive solver gives."""
+    for seed in range(3):
+        sampled = toy(seed, module=module)
+        w = np.random.default_rng(seed).dirichlet(np.ones(5), size=6).T.ravel()
+        through = module.Through(np.eye(6), 6)
+        solution = sampled.solve(through, w)
+        q = naive(sampled, w, np.eye(6))
+        if not solution.settled or not np.allclose(solution.theta, q, atol=1e-9):
+            return False
+        iterated = sampled._iterate(through, w, 1e-10)
+        if not np.allclose(iterated.theta, q, atol=1e-7):
+            return False
+    return True
+
+
+def test_the_solver_agrees_with_naive_value_iteration():
+    assert agrees(bellman)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if s > top:", "if s < top:"),
+        (
+            "            if at >= 0:\n                F[n % m, at] += w[n] * phi.weight[n, a, i]",
+            "            pass",
+        ),
+        ("q[n % m] += w[n] * min", "q[n % m] += min"),
+        ("new = self.r + self.discount * new", "new = self.r + new"),
+    ],
+)
+def test_the_comparison_notices_faults(old, new, tmp_path, monkeypatch):
+    assert not agrees(mutant(bellman, old, new, tmp_path, monkeypatch))
+
+
+def test_a_core_that_is_no_identity_gives_the_same_values():
+    sampled = toy(3)
+    plain = sampled.solve(bellman.Through(np.eye(6), 6), sampled.equal())
+    T = np.random.default_rng(1).standard_normal((6, 6))
+    dense = (sampled.phi.weight[..., None] * T[sampled.phi.index]).sum(axis=2)  # [n, A, 6]: phi T
+    turned = bellman.SampledModel(bellman.as_rows(dense), sampled.r, bellman.as_rows(dense[:4]), 0.9)
+    through = bellman.Through(T, 6)
+    solution = turned.solve(through, turned.equal())
+    np.testing.assert_allclose(T @ solution.theta, plain.theta, atol=1e-8)
+    order = np.random.default_rng(2).permutation(6)  # unit vectors in another order
+    shuffled = bellman.SampledModel(sampled.phi, sampled.r, sampled.initial, 0.9)
+    columns = bellman.Through(np.eye(6)[order], 6)
+    np.testing.assert_array_equal(columns.columns, order)
+    np.testing.assert_allclose(
+        shuffled.solve(columns, sampled.equal()).theta,
+        naive(sampled, sampled.equal(), np.eye(6)[order].T)[np.argsort(order)],
+        atol=1e-9,
+    )
+
+
+def test_large_systems_are_iterated_to_the_same_solution(monkeypatch):
+    sampled = toy(4, m=150, N=3)
+    through = bellman.Through(np.eye(150), 150)
+    one = sampled.solve(through, sampled.equal())
+    uniform = sampled.value(through, sampled.equal(), None, None)
+    monkeypatch.setattr(bellman, "LARGE", 10)
+    two = sampled.solve(through, sampled.equal())
+    assert sampled.value(through, sampled.equal(), None, None) == pytest.approx(uniform, abs=1e-9)
+    monkeypatch.setattr(bellman, "FACTORED", 1000)
+    monkeypatch.setattr(bellman, "LARGE", 10**9)
+    three = sampled.solve(through, sampled.equal())
+    np.testing.assert_allclose(one.theta, three.theta, atol=1e-8)
+    np.testing.assert_allclose(two.theta, three.theta, atol=1e-8)
+
+
+def test_forbidden_actions_are_never_chosen():
+    sampled = toy(5)
+    without = bellman.SampledModel(
+        Sparse(sampled.phi.index[:, 1:].copy(), sampled.phi.weight[:, 1:].copy()),
+        sampled.r,
+        sampled.initial,
+        0.9,
+    )
+    sampled.phi.weight[:, 0, 0] = UNAVAILABLE
+    through = bellman.Through(np.eye(6), 6)
+    a, b = (s.solve(through, s.equal()) for s in (sampled, without))
+    np.testing.assert_allclose(a.theta, b.theta, atol=1e-9)
+    assert (a.choice == b.choice + 1).all()
+    assert np.isfinite(sampled.value(through, sampled.equal(), None, None))  # uniform over what is open
+
+
+def test_the_value_of_a_policy_in_the_sampled_model():
+    """Against the occupancy of the sampled chain, solved as (I - gamma F')^-1."""
+    sampled, through = toy(6), bellman.Through(np.eye(6), 6)
+    w = sampled.equal()
+    solution = sampled.solve(through, w)
+    F = np.zeros((6, 6))
+    for n, a in enumerate(solution.choice):
+        np.add.at(F[n % 6], sampled.phi.index[n, a], w[n] * sampled.phi.weight[n, a])
+    f0 = np.zeros(6)
+    for n in range(4):
+        scores = (sampled.phi.weight[n] * solution.theta[sampled.phi.index[n]]).sum(axis=1)
+        np.add.at(f0, sampled.phi.index[n, scores.argmax()], sampled.phi.weight[n, scores.argmax()] / 4)
+    occupancy = np.linalg.solve(np.eye(6) - 0.9 * F.T, 0.1 * f0)
+    assert sampled.value(through, w, solution.theta, solution.choice) == pytest.approx(occupancy @ sampled.r)
+    assert sampled.value(through, w, None, None) < occupancy @ sampled.r

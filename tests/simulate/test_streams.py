@@ -1,0 +1,67 @@
+"""The simulator's stream: blocks of noise, marks to return to, rewards as they were sampled."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import coreplan
+from coreplan import plan
+from coreplan.simulate import Simulator
+from helpers.runs import numpy_problem, planner, same
+
+
+def test_blocks_of_noise_do_not_depend_on_the_loop():
+    """Small blocks: compiled and NumPy runs still agree; another block size is another stream."""
+    compiled, python = coreplan.make("random-linear"), coreplan.make("random-linear:compiled=false")
+    a, b = (plan(p, planner=planner(), budget=4000, block=50) for p in (compiled, python))
+    same(a, b)
+    c = plan(compiled, planner=planner(), budget=4000, block=64)
+    assert a.policy.theta.tobytes() != c.policy.theta.tobytes()
+
+
+def test_an_ask_larger_than_a_block_is_cut():
+    sizes = []
+    base = numpy_problem()
+
+    def step(rng, states, actions):
+        sizes.append(len(states))
+        return base.model.step(rng, states, actions)
+
+    problem = numpy_problem(step)
+    result = plan(problem, planner=planner(K=99), budget=300, block=40)
+    assert sizes == [40, 40, 20] * 3 and result.queries == 300
+    compiled = plan(coreplan.make("random-linear"), planner=planner(K=99), budget=300, block=40)
+    assert compiled.policy.theta.tobytes() == result.policy.theta.tobytes()
+
+
+def test_marks_return_to_the_last_bit():
+    problem = coreplan.make("random-linear")
+    core = coreplan.CoreSet.of(problem)
+    simulator = Simulator(problem, core, seed=3, block=20)
+    ask = coreplan.planners.Ask(core_index=np.arange(8), n_initial=5)
+    for _ in range(4):
+        simulator.answer(ask)
+    mark = json.loads(json.dumps(simulator.mark()))
+    first = simulator.answer(ask)
+    other = Simulator(problem, core, seed=3, block=20)
+    other.return_to(mark)
+    second = other.answer(ask)
+    np.testing.assert_array_equal(first.next_states, second.next_states)
+    np.testing.assert_array_equal(first.initial_features, second.initial_features)
+    assert (simulator.queries, simulator.initial_draws) == (40, 25)
+
+
+def test_random_rewards_are_used_as_sampled():
+    """Only the last reward of a batch enters the update: add noise to it and lambda changes."""
+    base = numpy_problem()
+
+    def noisy(rng, states, actions):
+        rewards, y = base.model.step(rng, states, actions)
+        return (rewards > 0.5).astype(float), y
+
+    a, b = (
+        plan(p, planner=planner(output="last"), budget=8 * 50).policy for p in (base, numpy_problem(noisy))
+    )
+    assert a.theta.tobytes() != b.theta.tobytes()
