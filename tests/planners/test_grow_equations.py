@@ -28,7 +28,7 @@ def samples(seed=0, mask=False):
     next_phi = phi(N, A)
     if mask:
         next_phi.weight[::3, 2, 0] = UNAVAILABLE
-    return Samples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
+    return WeightedSamples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
 
 
 def dense(phi):

@@ -14,7 +14,16 @@ from .errors import (
 )
 from .files import FolderLock
 from .memory import SHARE, available_memory
-from .seeds import as_generator, check_seed, planner_stream, restore, simulator_stream, state_of
+from .seeds import (
+    Lane,
+    as_generator,
+    check_seed,
+    key_of,
+    planner_stream,
+    restore,
+    simulator_stream,
+    state_of,
+)
 from .types import FloatArray, IntArray, States, as_states, digest
 
 __all__ = [
@@ -27,6 +36,7 @@ __all__ = [
     "FolderLock",
     "InputError",
     "IntArray",
+    "Lane",
     "SimulatorError",
     "States",
     "as_generator",
@@ -34,6 +44,7 @@ __all__ = [
     "available_memory",
     "check_seed",
     "digest",
+    "key_of",
     "nearest",
     "planner_stream",
     "require_choice",

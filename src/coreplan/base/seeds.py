@@ -2,11 +2,13 @@
 
 The planner's stream is one PCG64 generator, stored in checkpoints. The simulator's is Philox, keyed
 by the seed and positioned by the number of the *block* of queries, so that the noise of a block does
-not depend on who simulates it, nor on retries and resumes.
+not depend on who simulates it, nor on retries and resumes. Blocks of different *lanes* have nothing in common: a run,
+sweeps over a core set, and each kind of judge have one of their own.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -33,13 +35,32 @@ def planner_stream(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64([_PLANNER, seed]))
 
 
-def simulator_stream(seed: int, block: int) -> np.random.Generator:
-    """The simulator's generator for one block of queries.
+class Lane(IntEnum):
+    """What blocks of noise are for. Initial states are drawn from the lane's own second half."""
 
-    The block's number fills the highest of the counter's four words: 2^192 draws separate two blocks.
+    RUN = 0
+    SWEEPS = 1
+    POOL = 2
+    CHECK = 3
+    CERTIFICATE = 4
+    EVALUATION = 5
+
+
+def simulator_stream(
+    seed: int, block: int, lane: Lane = Lane.RUN, piece: int = 0, initial: bool = False
+) -> np.random.Generator:
+    """The simulator's generator for one block of queries, or for the initial states that are drawn with it.
+
+    The four words of the counter, from the highest: the block's number, its lane, the piece where a block is cut into
+    several, and what counts the draws: 2^64 times four numbers.
     """
-    counter = np.array([0, 0, 0, block], dtype=np.uint64)
+    counter = np.array([0, piece, 2 * lane + initial, block], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=seed, counter=counter))
+
+
+def key_of(seed: Any) -> int:
+    """A seed as it is; of a Generator one that it draws."""
+    return int(seed.integers(0, 2**63)) if isinstance(seed, np.random.Generator) else check_seed(seed)
 
 
 def state_of(rng: np.random.Generator) -> dict[str, Any]:

@@ -29,7 +29,9 @@ _ROUNDS = 5
 
 
 @njit(nogil=True)
-def _bare(n, rng, stream, initial, step, features, model_data, feature_data, core, Theta, beta, b, p):
+def _bare(
+    n, rng, stream, initial_stream, initial, step, features, model_data, feature_data, core, Theta, beta, b, p
+):
     core_states, core_actions, _ = core
     m, K = core_actions.shape[0], b.initial_states.shape[0]
     total = 0  # of the actions, so that nothing is optimised away
@@ -39,7 +41,7 @@ def _bare(n, rng, stream, initial, step, features, model_data, feature_data, cor
             j = int(b.ask_draws[q] * m)
             b.states[q] = core_states[j]
             b.actions[q] = core_actions[j]
-        initial(stream, model_data, b.initial_states)
+        initial(initial_stream, model_data, b.initial_states)
         features(feature_data, b.initial_states, b.initial_phi)
         step(stream, model_data, b.states, b.actions, b.rewards, b.next_states)
         features(feature_data, b.next_states, b.next_phi)
@@ -69,8 +71,9 @@ def _bare_speed(loop: CompiledLoop, queries: int) -> float:
     n = max(1, queries // k.n_queries)
     begin = time.perf_counter()
     _bare(
-        n, loop.rng, loop.simulator.stream, loop.model.initial_kernel, loop.model.step_kernel, loop.features.kernel,
-        loop.model.data, loop.features.data, loop.core, loop.state.Theta, k.hyper.beta, loop.buffers, k.scratch.p,
+        n, loop.rng, loop.simulator.stream, loop.simulator.initial_stream, loop.model.initial_kernel,
+        loop.model.step_kernel, loop.features.kernel, loop.model.data, loop.features.data, loop.core, loop.state.Theta,
+        k.hyper.beta, loop.buffers, k.scratch.p,
     )  # fmt: skip
     return n * k.n_queries / (time.perf_counter() - begin)
 

@@ -10,7 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, States, as_generator, require_choice, require_count
+from ..base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    Lane,
+    States,
+    as_generator,
+    key_of,
+    require_choice,
+    require_count,
+)
 from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
 from ..problem import Problem
 from ..simulate import Simulator
@@ -117,8 +127,7 @@ def rollout_pool(
     """
     require_count("rollout_pool", n=n)
     require_choice("rollout_pool", ("policy", "all"), actions=actions)
-    rng = as_generator(seed)
-    simulator = Simulator(problem, stream=rng)
+    simulator, rng = Simulator(problem, seed=key_of(seed), lane=Lane.POOL), as_generator(seed)
     walkers = min(n, max(1, round(n * (1.0 - problem.discount) / _LIVES)))
     states = simulator.initial(walkers)
     seen, played = [states], [_act(problem, policy, states, rng)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FloatArray, InputError, as_generator, require_count
+from ..base import FloatArray, InputError, Lane, as_generator, key_of, require_count
 from ..core import (
     CoreSet,
     Frame,
@@ -105,7 +105,8 @@ def check(
 
 def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Generator) -> Report:
     d = problem.features.dimension
-    frame, simulator = Frame(core.features(problem.features), d), Simulator(problem, core, stream=rng)
+    frame = Frame(core.features(problem.features), d)
+    simulator = Simulator(problem, core, key_of(rng), lane=Lane.CHECK)
     spectrum = _spectrum(frame)
     n = queries // 2 // len(core)
     pair = np.repeat(np.arange(len(core)), n)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from ..base import InputError, as_generator, require_count
+from ..base import InputError, Lane, as_generator, key_of, require_count
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..simulate import Simulator
@@ -77,7 +77,8 @@ def evaluate(
     require_count("evaluate", least=2, rollouts=rollouts)
     if not 0.0 < confidence < 1.0:
         raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
-    returns, rest, queries = _returns(problem, policy, rollouts, as_generator(seed))
+    key = key_of(seed)
+    returns, rest, queries = _returns(problem, policy, rollouts, key, as_generator(seed))
     mean = float(returns.mean())
     half = float(stdtrit(rollouts - 1, 0.5 + confidence / 2) * returns.std(ddof=1) / math.sqrt(rollouts))
     low, high = max(mean - half, 0.0), min(mean + half + rest, 1.0)
@@ -85,12 +86,12 @@ def evaluate(
 
 
 def _returns(
-    problem: Problem, policy: SoftmaxPolicy, n: int, rng: np.random.Generator
+    problem: Problem, policy: SoftmaxPolicy, n: int, key: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float, int]:
     """Normalised returns `[n]` of rollouts cut where `rest` = gamma^H <= the tail, `rest`, and the queries made."""
     gamma = problem.discount
     horizon = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
-    simulator = Simulator(problem, stream=rng)
+    simulator = Simulator(problem, seed=key, lane=Lane.EVALUATION)
     states = simulator.initial(n)
     returns, weight = np.zeros(n), 1.0 - gamma
     for _ in range(horizon):

@@ -24,6 +24,7 @@ from ..sampled import (
     Stored,
     all_same,
     append,
+    batch_of,
     before,
     check_rows,
     choose_ridge,
@@ -191,7 +192,7 @@ class PlugIn(Planner):
 
     def size(self, state: State) -> int | None:
         left = self._target(state.solved) * self.setup.m - state.filled
-        return min(left, BATCH) if left > 0 and not state.reached else None
+        return min(left, batch_of(self.setup.m, BATCH)) if left > 0 and not state.reached else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, m, start = self.size(state), self.setup.m, state.filled
@@ -202,7 +203,8 @@ class PlugIn(Planner):
         if self.noise == "sobol":
             points = sobol(state.seed, self.setup.noise_dimension, start // m, rows[-1] // m + 1)
             noise = points[rows // m - start // m]
-        return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise)
+        sweep = start // m if size % m == 0 and noise is None else None
+        return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise, sweep=sweep)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)

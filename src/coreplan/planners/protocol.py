@@ -113,6 +113,7 @@ class Kernels(NamedTuple):
     n_initial: int
     ask_draws: int
     tell_draws: int
+    sweep: str | None = None  # where asks are sweeps: the field of the state, `[1]`, that counts them
 
 
 class Planner:

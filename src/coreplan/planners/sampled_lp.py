@@ -18,6 +18,7 @@ from ..sampled import (
     Stored,
     all_same,
     append,
+    batch_of,
     check_rows,
     no_rows,
     solve_sampled,
@@ -106,16 +107,19 @@ class SampledLP(Planner):
 
     def size(self, state: State) -> int | None:
         left = self._n * self.setup.m - state.filled
-        # Batches end where they would in a run that was given its last budget at once, and so do blocks of noise (of the
-        # default size).
-        return min(left, BATCH - state.filled % BATCH) if left > 0 else None
+        return min(left, batch_of(self.setup.m, BATCH)) if left > 0 else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, start = self.size(state), state.filled
         if size is None:
             return None
-        pairs = np.arange(start, start + size) % self.setup.m
-        return Ask(core_index=pairs, n_initial=0 if start else self.n_initial)
+        m = self.setup.m
+        sweep = start // m if size % m == 0 else None
+        return Ask(
+            core_index=np.arange(start, start + size) % m,
+            n_initial=0 if start else self.n_initial,
+            sweep=sweep,
+        )
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)

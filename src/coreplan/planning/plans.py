@@ -38,7 +38,6 @@ from ..run import (
     setup_for,
 )
 from ..sampled import Stored
-from ..simulate import BLOCK
 from .choose import choose
 from .judged import certified, evaluated
 
@@ -83,7 +82,7 @@ def plan(
     progress: Any = False,
     resume: bool = False,
     checkpoint_seconds: float = 30.0,
-    block: int = BLOCK,
+    block: int | None = None,
     evaluate: bool | int = False,
     certify: bool | int = False,
 ) -> Plan:
@@ -106,7 +105,8 @@ def plan(
         is as it was; the budget may be raised, and rates that were filled in for the first budget are kept. Where you do
         give a planner, its settings must be those of the run: `CoreMirror()` is refused where it began with output="greedy".
     checkpoint_seconds: time between checkpoints.
-    block: queries that share one stream of simulator noise; changes the noise, so it belongs to the run.
+    block: queries that share one stream of simulator noise, and at most so many per call; by default as the model asks for
+        (`model.block`, else 16,384). It changes the noise, so it belongs to the run.
     evaluate: True for the value of the policy, exact where that is possible, else by rollouts; or the number of rollouts.
     certify: True for a certificate from fresh queries, or the number of these queries. A refusal does not lose the plan: it
         stands in `refused`.
@@ -132,9 +132,9 @@ def plan(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
             )
         planner = resolved(started.fill_in(planner) if started else planner, setup)
+        run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
-            folder.config = _config(problem, core, planner, seed, int(block))
-        run = Run(problem, core, planner, seed=seed, block=int(block), value=cheap_value(problem))
+            folder.config = _config(problem, core, planner, seed, run.simulator.block)
         judges = _Judges(evaluate, certify, seed)
         return _Session(run, folder, checkpoint_seconds, begin, judges).go(progress)
 

@@ -36,12 +36,13 @@ from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import locate
 from .matrices import from_matrices, from_pairs
-from .model import CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
+from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
 from .tables import Tabular, check_policy, tabular_model
 from .zoo import ZOO, make, parse_value
 
 __all__ = [
+    "BLOCK",
     "UNAVAILABLE",
     "ZOO",
     "CompiledFeatures",

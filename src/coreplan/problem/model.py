@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 
 from ..base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, require_count
 
+BLOCK = (
+    16_384  # queries that share a stream of noise, and the most in a call, where a model does not say `block`
+)
+
 
 @runtime_checkable
 class Model(Protocol):
-    """A batched simulator."""
+    """A batched simulator. It may say by `block` how many queries it wants in a call at most; noise comes in such blocks."""
 
     @property
     def n_actions(self) -> int:
@@ -45,18 +49,21 @@ class FunctionModel:
     n_actions: int
     initial: Callable[[np.random.Generator, int], States]
     step: Callable[[np.random.Generator, States, IntArray], tuple[FloatArray, States]]
+    block: int = BLOCK  # queries per call at most
 
     def __post_init__(self) -> None:
-        require_count("FunctionModel", n_actions=self.n_actions)
+        require_count("FunctionModel", n_actions=self.n_actions, block=self.block)
 
 
 class ScalarModel:
     """A model from plain functions of one state.
 
     `initial(rng) -> state`; `step(rng, state, action) -> (reward, next_state)`. States are numbers or arrays of one
-    fixed shape. The quickest way in and the slowest to run: a Python call a query, a few hundred thousand a second
+    fixed shape. The quickest way in and the slowest to run: a Python call per query, a few hundred thousand per second
     at best, where batched functions make millions.
     """
+
+    block: int = 64  # queries per call at most: each is a Python call
 
     def __init__(
         self,

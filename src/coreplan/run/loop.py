@@ -142,7 +142,9 @@ def _fill(rng, u):
 
 
 @njit(nogil=True)  # takes functions as arguments, so Numba's cache would never hit
-def _loop(n, rng, stream, ask, tell, initial, step, features, data, core, declared, planner, b):
+def _loop(
+    n, rng, stream, initial_stream, ask, tell, initial, step, features, data, core, declared, planner, b
+):
     """`n` iterations; returns how many were done, fewer if an answer is at fault (it stays in the buffers)."""
     model_data, feature_data = data
     core_states, core_actions, core_features = core
@@ -154,7 +156,7 @@ def _loop(n, rng, stream, ask, tell, initial, step, features, data, core, declar
         for q in range(b.core_index.shape[0]):
             b.states[q] = core_states[b.core_index[q]]
             b.actions[q] = core_actions[b.core_index[q]]
-        initial(stream, model_data, b.initial_states)
+        initial(initial_stream, model_data, b.initial_states)
         features(feature_data, b.initial_states, b.initial_phi)
         step(stream, model_data, b.states, b.actions, b.rewards, b.next_states)
         features(feature_data, b.next_states, b.next_phi)
@@ -255,22 +257,36 @@ class CompiledLoop:
         planner = (self.state, k.hyper, k.scratch)
         data = (model.data, f.data)
         return _loop(
-            n, self.rng, self.simulator.stream, k.ask, k.tell, model.initial_kernel, model.step_kernel, f.kernel,
-            data, self.core, declared, planner, self.buffers,
+            n, self.rng, self.simulator.stream, self.simulator.initial_stream, k.ask, k.tell, model.initial_kernel,
+            model.step_kernel, f.kernel, data, self.core, declared, planner, self.buffers,
         )  # fmt: skip
 
-    def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
+    def _open(self) -> int:
+        """Open the block of the next ask; how many asks it has room for."""
         simulator, size = self.simulator, self.kernels.n_queries
-        mark, before = simulator.mark(), state_of(self.rng)
-        state = [a.copy() for a in self.state]
-        simulator.open_block(size)
-        to_until = -(-(until - simulator.queries) // size)  # rounded up
-        to_block = -(-(simulator.block - simulator.used) // size)
-        n = min(to_until, to_block, (budget - simulator.queries) // size)
+        if self.kernels.sweep is None:
+            simulator.open_block(size)
+            return -(-(simulator.block - simulator.used) // size)
+        return simulator.open_sweep(int(getattr(self.state, self.kernels.sweep)[0]))
+
+    def _most(self, until: int, budget: int) -> int:
+        """How many asks go into one chunk: up to `until` queries, within the budget, until the watch looks."""
+        simulator, size = self.simulator, self.kernels.n_queries
+        n = min(-(-(until - simulator.queries) // size), (budget - simulator.queries) // size)
         if simulator.watch is not None:  # looks fall on the same asks as in the other loop
             n = min(n, -(-(simulator.watch.due - simulator.queries) // size))
-        n = max(1, n)
-        done = n
+        return n
+
+    def _count(self, n: int) -> None:
+        """`n` asks were answered."""
+        self.simulator.count(n * self.kernels.n_queries, n * self.kernels.n_initial)
+        self.simulator.used_up(n * self.kernels.n_queries)
+
+    def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
+        simulator = self.simulator
+        mark, before = simulator.mark(), state_of(self.rng)
+        state = [a.copy() for a in self.state]
+        done = n = max(1, min(self._open(), self._most(until, budget)))
         try:
             done = self._run(n)
             if done < n:
@@ -281,12 +297,12 @@ class CompiledLoop:
             simulator.return_to(mark)
             restore(self.rng, before)
             if 0 < done < n:  # the asks before the faulty one were answered: take them again, to the last bit
-                simulator.open_block(size)
-                simulator.count(self._run(done) * size, done * self.kernels.n_initial)
+                self._open()
+                self._count(self._run(done))
             if isinstance(error, Exception) and not isinstance(error, CoreplanError):
                 raise _raised(error) from error
             raise
-        simulator.count(n * size, n * self.kernels.n_initial)
+        self._count(n)
         simulator.box_watch.see(self.buffers.initial_states, self.buffers.next_states)
         if simulator.watch is not None:
             simulator.watch.see(simulator.queries, self.buffers.initial_phi, self.buffers.next_phi)

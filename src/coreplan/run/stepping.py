@@ -13,7 +13,7 @@ from ..core import CoreSet, HullWatch
 from ..planners import CoreSetup, Planner, Setup, Sum, Verdict, require_planner, require_policy, with_watch
 from ..policy import SoftmaxPolicy
 from ..problem import ZOO, Problem
-from ..simulate import BLOCK, Simulator
+from ..simulate import Simulator
 from .loop import Loop, make_loop
 from .progress import Interrupt
 from .trace import Trace, next_point
@@ -37,7 +37,7 @@ def steps(
     core: CoreSet | None = None,
     budget: int = NO_LIMIT,
     seed: int = 0,
-    block: int = BLOCK,
+    block: int | None = None,
     stride: int = 1,
     value: Callable[[SoftmaxPolicy], float] | None = None,
 ) -> Iterator[Step]:
@@ -58,7 +58,7 @@ class Run:
     """One run: a planner bound to a problem, its state, both streams, the counter and the trace."""
 
     def __init__(
-        self, problem: Problem, core: CoreSet | None, planner: Planner, *, seed: int, block: int,
+        self, problem: Problem, core: CoreSet | None, planner: Planner, *, seed: int, block: int | None,
         value: Callable[[SoftmaxPolicy], float] | None = None,
     ) -> None:  # fmt: skip
         """`planner` is resolved, and so knows its setup."""
@@ -78,7 +78,7 @@ class Run:
     @classmethod
     def of(
         cls, problem: Problem, planner: Planner, *, core: CoreSet | None = None, budget: int = NO_LIMIT, seed: int = 0,
-        block: int = BLOCK, value: Callable[[SoftmaxPolicy], float] | None = None,
+        block: int | None = None, value: Callable[[SoftmaxPolicy], float] | None = None,
     ) -> Run:  # fmt: skip
         """A run of a planner as it is given, with the problem's own core set where none is given."""
         if not isinstance(problem, Problem):
@@ -87,7 +87,7 @@ class Run:
         require_count("steps", budget=budget, block=block)
         core, setup = setup_for(problem, planner, core, budget)
         planner = resolved(planner, setup)
-        return cls(problem, core, planner, seed=check_seed(seed), block=int(block), value=value)
+        return cls(problem, core, planner, seed=check_seed(seed), block=block, value=value)
 
     @property
     def left(self) -> bool:

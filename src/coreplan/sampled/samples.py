@@ -130,6 +130,11 @@ def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
     return state
 
 
+def batch_of(m: int, most: int) -> int:
+    """Rows in an ask: whole sweeps over m core pairs, where one is at most `most` rows."""
+    return most // m * m if m <= most else most
+
+
 def append(state: Any, answers: Answers) -> Any:
     """The state with the samples of the answers appended, and the initial states where there are any."""
     assert answers.next_features is not None

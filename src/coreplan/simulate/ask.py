@@ -16,6 +16,7 @@ class Ask(NamedTuple):
     actions: IntArray | None = None  # [n]
     n_initial: int = 0
     noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
+    sweep: int | None = None  # where the pairs are whole sweeps over the core set: the number of the first
 
     @property
     def size(self) -> int:

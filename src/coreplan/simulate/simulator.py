@@ -1,8 +1,10 @@
 """The one door to a simulator: checks, blocks of noise, and THE counter of queries.
 
-Runs, rollouts, pools, `check`, `certify` and `evaluate` all simulate through it. A *block* is opened at the start of an ask;
-an ask larger than a block is cut into several, smaller asks share one until it has served `block` queries. Each block
-has its own Philox stream, so noise depends on the seed and the position in the sequence of queries, never on who simulates.
+Runs, rollouts, pools, `check`, `certify` and `evaluate` all simulate through it. Noise comes in *blocks*, each with a
+Philox stream of its own, so that it depends on the seed and on the block's number and never on who simulates. An ask
+is cut into blocks of a fixed size; an ask smaller than a block continues the current one. Asks that are whole sweeps over
+the core set number their blocks by the sweep instead, as many whole sweeps to a block as it holds, and each is a call
+of its own: so sweep t has the same noise for every planner. The size of a block belongs to the model or to the run.
 """
 
 from __future__ import annotations
@@ -11,13 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base import FloatArray, IntArray, States, restore, simulator_stream, state_of
+from ..base import FloatArray, InputError, IntArray, Lane, States, restore, simulator_stream, state_of
 from ..features import BoxWatch, Phi, checked
-from ..problem import Problem
+from ..problem import BLOCK, Problem
 from .ask import Answers, Ask
 from .guard import Guard
-
-BLOCK = 65_536
 
 
 class Pairs(Protocol):
@@ -43,11 +43,16 @@ class Simulator:
     """Simulates, checks and counts: `queries` and `initial_draws` are counted here and nowhere else."""
 
     def __init__(
-        self, problem: Problem, core: Pairs | None = None, seed: int = 0, block: int = BLOCK,
-        stream: np.random.Generator | None = None,
-    ) -> None:  # fmt: skip
-        """`core` names pairs by number and says what states look like. With `stream` all noise comes from there."""
-        self.problem, self.core, self.seed, self.block = problem, core, seed, block
+        self,
+        problem: Problem,
+        core: Pairs | None = None,
+        seed: int = 0,
+        block: int | None = None,
+        lane: Lane = Lane.RUN,
+    ) -> None:
+        """`core` names pairs by number and says what states look like. `block` is the model's own where it is left out."""
+        self.problem, self.core, self.seed, self.lane = problem, core, seed, lane
+        self.block = block_of(problem) if block is None else block
         self.guard = Guard(problem, like=None if core is None else core.states)
         self.box_watch = BoxWatch(problem.features)
         self.watch: Watch | None = None  # where a planner relies on a core set
@@ -55,39 +60,61 @@ class Simulator:
         self.initial_draws = 0
         self.block_number = 0
         self.used = 0  # queries served by the current block
-        self.one_stream = stream is not None
-        self.stream = simulator_stream(seed, 0) if stream is None else stream
+        self.next_sweep = 0
+        self._go_to(0)
 
     # What judges and pools call, and `answer` too.
 
     def initial(self, n: int) -> States:
         """`n` draws from nu0, checked and counted."""
-        states = self.guard.initial(self.stream, n)
+        states = self.guard.initial(self.initial_stream, n)
         self.count(0, n)
         return states
 
-    def step(
-        self, states: States, actions: IntArray, noise: FloatArray | None = None
-    ) -> tuple[FloatArray, States]:
+    def step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair, checked and counted: rewards in [0, 1] and next states."""
-        self.open_block(len(actions))
-        size = len(actions) if self.one_stream else self.block
-        parts = []
-        for start in range(0, len(actions), size):
+        n, parts = len(actions), []
+        self.open_block(n)
+        for start in range(0, n, self.block):
             if start:
                 self._next_block()
-            piece = slice(start, start + size)
-            if noise is None:
-                parts.append(self.guard.step(self.stream, states[piece], actions[piece]))
-            else:
-                repeated = self.guard.repeated
-                parts.append(self.guard.step_with(states[piece], actions[piece], noise[piece]))
-                self.count(self.guard.repeated - repeated, 0)
-            self.count(len(parts[-1][0]), 0)
-        if len(parts) == 1:
-            return parts[0]
-        rewards, next_states = zip(*parts, strict=True)
-        return np.concatenate(rewards), np.concatenate(next_states)
+            parts.append(self._call(self.stream, states, actions, start, n))
+            self.used_up(len(parts[-1][0]))
+        if n > self.block:
+            self.used = self.block  # the blocks of one ask are its own
+        return _joined(parts)
+
+    def _sweeps(self, states: States, actions: IntArray, first: int) -> tuple[FloatArray, States]:
+        """`step` for whole sweeps over the core set, the first of them number `first`."""
+        m, parts = self._m, []
+        for begin in range(0, len(actions), m):
+            sweep = first + begin // m
+            self.open_sweep(sweep)
+            for piece, start in enumerate(range(begin, begin + m, self.block)):
+                stream = self.stream
+                if m > self.block:  # each piece of a sweep has its own
+                    stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
+                parts.append(self._call(stream, states, actions, start, begin + m))
+            self.used_up(m)
+        return _joined(parts)
+
+    def _call(
+        self, stream: np.random.Generator, states: States, actions: IntArray, start: int, stop: int
+    ) -> tuple[FloatArray, States]:
+        """One call of the simulator: the pairs from `start` on, a block of them at most."""
+        where = slice(start, min(start + self.block, stop))
+        answer = self.guard.step(stream, states[where], actions[where])
+        self.count(len(answer[0]), 0)
+        return answer
+
+    def _by(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
+        """`step` by the noise given, `[n, noise_dimension]`."""
+        parts = []
+        for start in range(0, len(actions), self.block):
+            where, repeated = slice(start, start + self.block), self.guard.repeated
+            parts.append(self.guard.step_with(states[where], actions[where], noise[where]))
+            self.count(len(parts[-1][0]) + self.guard.repeated - repeated, 0)
+        return _joined(parts)
 
     def features(self, states: States) -> Phi:
         """phi of a batch of states, checked."""
@@ -96,7 +123,10 @@ class Simulator:
     def answer(self, ask: Ask) -> Answers:
         """Simulate one ask, with the features of all that comes back."""
         states, actions = self._pairs(ask)
-        self.open_block(len(actions))
+        if ask.sweep is None:
+            self.open_block(len(actions))
+        else:
+            self.open_sweep(ask.sweep)
         x0 = phi0 = y = phi = None
         rewards = np.empty(0)
         if ask.n_initial:
@@ -104,7 +134,12 @@ class Simulator:
             phi0 = self.features(x0)
             self.box_watch.see(x0)
         if len(actions):
-            rewards, y = self.step(states, actions, ask.noise)
+            if ask.noise is not None:
+                rewards, y = self._by(states, actions, ask.noise)
+            elif ask.sweep is not None:
+                rewards, y = self._sweeps(states, actions, ask.sweep)
+            else:
+                rewards, y = self.step(states, actions)
             phi = self.features(y)
             self.box_watch.see(y)
         if self.watch is not None:
@@ -113,6 +148,11 @@ class Simulator:
             ask=ask, rewards=rewards, next_states=states if y is None else y, next_features=phi, initial_features=phi0,
             initial_states=x0,
         )  # fmt: skip
+
+    @property
+    def _m(self) -> int:
+        assert self.core is not None, "only an ask about a core set has sweeps"
+        return len(self.core.actions)
 
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
         if ask.core_index is not None:
@@ -125,20 +165,42 @@ class Simulator:
 
     def open_block(self, n: int) -> None:
         """Before an ask of `n` queries: a fresh block if this one is used up, or if `n` needs its own."""
-        if self.one_stream:
-            return
         if self.used >= self.block or (n > self.block and self.used > 0):
             self._next_block()
 
+    def open_sweep(self, sweep: int) -> int:
+        """Before a sweep over the core set: a fresh block where it is the first of one. How many sweeps it still holds."""
+        per_block = max(1, self.block // self._m)
+        begun = self.sweeping and self.next_sweep == sweep
+        if sweep % per_block == 0 and not (begun and self.used == 0):
+            self._go_to(sweep // per_block, Lane.SWEEPS)
+        elif not begun:
+            raise InputError(
+                f"A planner asked for sweep {sweep} where {self.next_sweep} comes next: sweeps are numbered 0, 1, 2, ... "
+                "and asked for in this order."
+            )
+        self.next_sweep = sweep
+        return per_block - sweep % per_block
+
+    def used_up(self, n: int) -> None:
+        """`n` queries of the current block were answered."""
+        self.used += n
+        if self.sweeping:
+            self.next_sweep += n // self._m
+
     def _next_block(self) -> None:
-        self.block_number += 1
-        self.used = 0
-        self.stream = simulator_stream(self.seed, self.block_number)
+        self._go_to(self.block_number + 1)
+
+    def _go_to(self, block: int, lane: Lane | None = None) -> None:
+        """The start of a block, of the run's own lane or of sweeps."""
+        self.sweeping, self.block_number, self.used = lane is Lane.SWEEPS, block, 0
+        lane = self.lane if lane is None else lane
+        self.stream = simulator_stream(self.seed, block, lane)
+        self.initial_stream = simulator_stream(self.seed, block, lane, initial=True)
 
     def count(self, n: int, n_initial: int) -> None:
-        """Count `n` answered queries, all of the current block, and `n_initial` draws from nu0."""
+        """Count `n` answered queries and `n_initial` draws from nu0."""
         self.queries += n
-        self.used += n
         self.initial_draws += n_initial
 
     # Where it stands.
@@ -150,19 +212,37 @@ class Simulator:
             "initial_draws": self.initial_draws,
             "block_number": self.block_number,
             "used": self.used,
+            "next_sweep": self.next_sweep,
+            "sweeping": self.sweeping,
             "repeated": self.guard.repeated,
             "watch": None if self.watch is None else self.watch.mark(),
             "stream": state_of(self.stream),
+            "initial_stream": state_of(self.initial_stream),
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
         """Put back what `mark` returned."""
-        counters = [int(mark[name]) for name in ("queries", "initial_draws", "block_number", "used")]
+        names = ("queries", "initial_draws", "block_number", "used", "next_sweep")
+        counters = [int(mark[name]) for name in names]
         if not all(0 <= n < 2**63 for n in counters):
             raise ValueError(f"counters {counters} out of range")
-        self.queries, self.initial_draws, self.block_number, self.used = counters
+        self._go_to(counters[2], Lane.SWEEPS if mark["sweeping"] else None)
+        self.queries, self.initial_draws, self.block_number, self.used, self.next_sweep = counters
         self.guard.repeated = int(mark["repeated"])
         if self.watch is not None:
             self.watch.return_to(mark["watch"])
-        self.stream = simulator_stream(self.seed, self.block_number)
         restore(self.stream, mark["stream"])
+        restore(self.initial_stream, mark["initial_stream"])
+
+
+def block_of(problem: Problem) -> int:
+    """The size of a block that a problem's model asks for: a batched function wants thousands of queries per call, a plain
+    Python function a few, an expensive simulator a single one."""
+    return int(getattr(problem.model, "block", BLOCK))
+
+
+def _joined(parts: list[tuple[FloatArray, States]]) -> tuple[FloatArray, States]:
+    if len(parts) == 1:
+        return parts[0]
+    rewards, next_states = zip(*parts, strict=True)
+    return np.concatenate(rewards), np.concatenate(next_states)

@@ -48,6 +48,7 @@ def algorithm_1(
     """The iterates of T outer iterations (all in one block of simulator noise)."""
     assert problem.core_pairs is not None
     rng, stream = planner_stream(seed), simulator_stream(seed, 0)
+    initial_stream = simulator_stream(seed, 0, initial=True)
     gamma, d, (states, actions) = problem.discount, problem.features.dimension, problem.core_pairs
     low, high = problem.reward_range
     m = len(actions)
@@ -58,7 +59,7 @@ def algorithm_1(
         out.Thetas.append(Theta.copy())
         u = rng.random(K + 1)
         j = np.array([inverse(lam, v) for v in u[:K]] + [int(u[K] * m)])
-        x0 = problem.model.initial(stream, K)
+        x0 = problem.model.initial(initial_stream, K)
         rewards, y = problem.model.step(stream, states[j], actions[j])
         v = rng.random(2 * K + 1)
         if v[2 * K] * t < 1:

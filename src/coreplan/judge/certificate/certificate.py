@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import SHARE, FloatArray, InputError, as_generator, available_memory, require_count
+from ...base import SHARE, FloatArray, InputError, Lane, as_generator, available_memory, key_of, require_count
 from ...core import CoreSet
 from ...features import fingerprint
 from ...policy import SoftmaxPolicy
@@ -121,7 +121,8 @@ def certify(
         as_generator(seed),
     )
     gamma, alpha = problem.discount, (1 - confidence) / 2
-    simulator, basis = Simulator(problem, core, stream=rng), Basis.of(problem, core)
+    simulator = Simulator(problem, core, key_of(seed), lane=Lane.CERTIFICATE)
+    basis = Basis.of(problem, core)
     rho = len(basis.actions)
     _enough(budget, rho, gamma)
     _fits(problem, basis, budget)

@@ -106,7 +106,7 @@ class CoreMirror(Planner):
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
         core_index = np.empty(self.setup.m, dtype=np.int64)
         kernels.ask(rng.random(self._ask_draws), state, self._hyper, core_index)
-        return Ask(core_index=core_index, n_initial=1)
+        return Ask(core_index=core_index, n_initial=1, sweep=int(state.sweeps[0]) if self._sweeps else None)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         kernels.tell(
@@ -118,7 +118,7 @@ class CoreMirror(Planner):
     def kernels(self) -> Kernels:
         return Kernels(
             ask=kernels.ask, tell=kernels.tell, hyper=self._hyper, scratch=self._scratch(), n_queries=self.setup.m,
-            n_initial=1, ask_draws=self._ask_draws, tell_draws=1,
+            n_initial=1, ask_draws=self._ask_draws, tell_draws=1, sweep="sweeps" if self._sweeps else None,
         )  # fmt: skip
 
     def policy(self, state: State) -> ReadOut:
@@ -142,6 +142,11 @@ class CoreMirror(Planner):
             "temporal_difference": Sum(float(state.td[0]), float(state.td[1])),
             "coefficients": float(state.seen[0]),
         }
+
+    @property
+    def _sweeps(self) -> bool:
+        """Whether every ask is all core pairs once, in their order."""
+        return self.allocation == "even"
 
     @property
     def _ask_draws(self) -> int:

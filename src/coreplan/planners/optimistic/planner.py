@@ -117,7 +117,7 @@ class OptimisticPrimalDual(Planner):
         return self.setup.m
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask:
-        return Ask(core_index=np.arange(self.setup.m), n_initial=self.n_initial)
+        return Ask(core_index=np.arange(self.setup.m), n_initial=self.n_initial, sweep=state.sweeps)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         assert answers.next_features is not None and answers.initial_features is not None

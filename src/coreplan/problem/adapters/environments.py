@@ -28,6 +28,8 @@ CURES = (
 class StateModel:
     """Sets the state, steps once, reads the state. Rows are the state's numbers and the terminal column."""
 
+    block = 64  # queries per call at most: each is a Python call
+
     def __init__(
         self,
         env: Any,
@@ -89,6 +91,8 @@ class CopyModel:
 
     At most `most` copies are kept; those longest unused are forgotten, and asking for one of them is an error.
     """
+
+    block = 64  # queries per call at most: each is a Python call
 
     def __init__(self, env: Any, values: Sequence[Any], most: int) -> None:
         self.env, self.values, self.n_actions, self.most = env, values, len(values), most
