@@ -31,6 +31,7 @@ from .batch import (
 from .box import BoxWatch, OutsideBox, outside_box
 from .kernels import (
     add,
+    best_scores,
     choose,
     first_fault,
     is_available,
@@ -68,6 +69,7 @@ __all__ = [
     "as_matrix",
     "as_sparse",
     "available",
+    "best_scores",
     "check_core",
     "checked",
     "choose",

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from ..base import FloatArray
 from .batch import UNAVAILABLE, Phi, is_sparse, length, n_actions
 
 
@@ -120,6 +121,22 @@ def act(phi, w, scale, u, p, actions):
     """`choose` for a batch: `actions [n]` by `u [n]`."""
     for n in range(u.shape[0]):
         actions[n] = choose(phi, n, w, scale, u[n], p)
+
+
+def best_scores(phi: Phi, theta: FloatArray) -> FloatArray:
+    """max_a phi(x_n, a) . theta over the available actions, `[n]`."""
+    out = np.empty(length(phi))
+    _best_scores(phi, theta, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _best_scores(phi, theta, out):
+    A = n_actions(phi)
+    for n in range(out.shape[0]):
+        out[n] = -np.inf
+        for a in range(A):
+            out[n] = max(out[n], score(phi, n, a, theta))
 
 
 # What a batch is.

@@ -64,6 +64,12 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.pair)
 
+    @property
+    def starts(self) -> Phi:
+        """Features of the initial states, where there are any."""
+        assert self.initial_phi is not None, "they were not asked for"
+        return self.initial_phi
+
     def take(self, which: Any) -> Transitions:
         """Some of them."""
         phi0 = None if self.initial_phi is None else take(self.initial_phi, which)

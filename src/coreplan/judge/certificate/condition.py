@@ -13,11 +13,11 @@ import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...core import hull_distances, is_inside
-from ...features import Phi, available, checked, dense, flat, length, rows_of, take
+from ...features import Phi, available, best_scores, checked, dense, flat, length, rows_of, take
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
-from .fitting import Basis, greedy_values
+from .fitting import Basis
 
 _PAIRS = 4000  # whose distance from the hull is measured
 _FRESH = 32  # pairs whose residual is measured, by sampling
@@ -93,7 +93,7 @@ def _residuals(
     gamma, k, rho = problem.discount, len(actions), len(basis.actions)
 
     def targets(rewards: FloatArray, phi: Phi) -> FloatArray:
-        return rewards + gamma * greedy_values(phi, theta)
+        return rewards + gamma * best_scores(phi, theta)
 
     x = targets(s.rewards, s.phi)  # [n]
     count = np.maximum(np.bincount(s.pair, minlength=rho), 1)

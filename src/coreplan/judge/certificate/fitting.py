@@ -14,7 +14,7 @@ from numba import njit
 
 from ...base import FloatArray, IntArray, States
 from ...core import CoreSet, Frame
-from ...features import Phi, add, checked, length, n_actions, probabilities, score, softmax
+from ...features import Phi, add, best_scores, checked, length, n_actions, probabilities, score, softmax
 from ...policy import SoftmaxPolicy
 from ...problem import Problem
 from ...sampled import Transitions, draw
@@ -85,7 +85,7 @@ class Means:
         """F `[rho, d]` and f0 `[d]`: mean features of next and initial states under softmax(scale phi . theta)."""
         s, d = self.samples, len(theta)
         F = _mean_features(s.phi, theta, scale, s.pair, len(self.count), d) / self.count[:, None]
-        f0 = _mean_features(s.initial_phi, theta, scale, np.zeros(len(s), np.int64), 1, d)[0] / len(s)
+        f0 = _mean_features(s.starts, theta, scale, np.zeros(len(s), np.int64), 1, d)[0] / len(s)
         return F, f0
 
     def directions(self, F: FloatArray) -> FloatArray:
@@ -125,16 +125,16 @@ class Means:
         s, gamma = self.samples, self.gamma
         F, f0 = self.policy(theta, np.inf)
         B = self.directions(F)
-        mean, sigma = self.moments(s.rewards + gamma * greedy_values(s.phi, theta))
-        start = float((1 - gamma) * greedy_values(s.initial_phi, theta).mean())
+        mean, sigma = self.moments(s.rewards + gamma * best_scores(s.phi, theta))
+        start = float((1 - gamma) * best_scores(s.starts, theta).mean())
         delta = mean - self.basis.Phi @ theta
         return Fit(theta=theta, B=B, kappa=(1 - gamma) * f0 @ B, delta=delta, sigma=sigma, start=start)
 
     def bound(self, theta: FloatArray, bonus: FloatArray) -> float:
         """U(theta) in the plug-in model: (1 - gamma) nu0 . V + max_j delta_j over the whole core."""
         s = self.samples
-        mean, _ = self.moments(s.rewards + self.gamma * greedy_values(s.phi, theta))
-        start = (1 - self.gamma) * greedy_values(s.initial_phi, theta).mean()
+        mean, _ = self.moments(s.rewards + self.gamma * best_scores(s.phi, theta))
+        start = (1 - self.gamma) * best_scores(s.starts, theta).mean()
         return float(start + (self.basis.C @ (mean + bonus - self.basis.Phi @ theta)).max())
 
     def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -165,14 +165,6 @@ class PolicyValues:
         return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
 
 
-def greedy_values(phi: Phi | None, theta: FloatArray) -> FloatArray:
-    """V(x) = max_a phi(x, a) . theta, `[n]`."""
-    assert phi is not None
-    out = np.empty(length(phi))
-    _greedy_values(phi, theta, out)
-    return out
-
-
 def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatArray) -> FloatArray:
     """sum_a pi(a|x) phi(x, a) . theta, `[n]`, for pi = softmax(scale phi . policy_theta)."""
     out = np.empty(length(phi))
@@ -181,24 +173,14 @@ def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatA
 
 
 def _mean_features(
-    phi: Phi | None, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
+    phi: Phi, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
 ) -> FloatArray:
     """sum over the states of each group of sum_a pi(a|x) phi(x, a), `[groups, d]`."""
-    assert phi is not None
     pi = np.empty((len(group), n_actions(phi)))
     probabilities(phi, theta, scale, pi)
     out = np.zeros((n_groups, d))
     _accumulate(phi, pi, group, out)
     return out
-
-
-@njit(cache=True, nogil=True)
-def _greedy_values(phi, theta, out):
-    A = n_actions(phi)
-    for n in range(out.shape[0]):
-        out[n] = -np.inf
-        for a in range(A):
-            out[n] = max(out[n], score(phi, n, a, theta))
 
 
 @njit(cache=True, nogil=True)

@@ -114,7 +114,7 @@ def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper
     rho = len(p)
     K = np.flatnonzero(tau > 0)
     B = (fit.B * tau)[:, K]  # [d, k]
-    V0, D0, U0 = explore(s.initial_phi, fit.theta, B)
+    V0, D0, U0 = explore(s.starts, fit.theta, B)
     V, D, U = explore(s.phi, fit.theta, B)
     x = s.rewards + gamma * V - (basis.Phi @ fit.theta)[s.pair]  # [n]
     moved = gamma * U - (basis.Phi @ B)[s.pair]  # [n, k]: how x moves with each sign
@@ -222,12 +222,11 @@ def _supporting(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: Float
     return slope
 
 
-def explore(phi: Phi | None, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def explore(phi: Phi, theta: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """V `[n]`, D `[n]` and U `[n, k]` with V + U . s <= V_{theta + B s} <= V + U . s + D for all signs s.
 
     U = phi(x, greedy) B, and D allows for the greedy action changing with s.
     """
-    assert phi is not None
     n = length(phi)
     V, D, U = np.empty(n), np.zeros(n), np.empty((n, B.shape[1]))
     _explore(phi, theta, np.ascontiguousarray(B), V, D, U)

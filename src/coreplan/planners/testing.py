@@ -1,0 +1,294 @@
+"""`check_planner`: the contract that every planner keeps, as tests that its author can run.
+
+    from coreplan.planners.testing import check_planner
+    check_planner(MyPlanner())
+
+Each check plans small problems with the planner and raises an AssertionError that says what is broken. This module stands
+above all other parts, and nothing imports it: planners themselves never see a run.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base import CoreplanError, SimulatorError, planner_stream
+from ..features import available, interpolation, one_hot, with_terminal
+from ..planning import plan
+from ..problem import FunctionModel, Problem, make
+from ..run import Run, RunFolder
+from .protocol import Planner, require_planner
+
+BUDGET = 1500  # queries of a run; a planner that needs more is given `budget`
+Check = Callable[[Planner, int], None]
+CHECKS: dict[str, Check] = {}
+
+
+def check_planner(planner: Planner, *, budget: int = BUDGET, only: str | None = None) -> None:
+    """Run every check, or those whose name contains `only`, and raise an AssertionError for the first that fails.
+
+    Parameters
+    ----------
+    planner: as a user would give it, with any settings.
+    budget: queries of each run; the checks plan some forty times.
+    """
+    for _, check in planner_checks(planner, budget=budget, only=only):
+        check()
+
+
+def planner_checks(
+    planner: Planner, *, budget: int = BUDGET, only: str | None = None
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The checks one by one, as (name, function without arguments): for a parametrised test."""
+    require_planner(planner)
+    for name, check in CHECKS.items():
+        if only is None or only in name:
+            yield name, lambda check=check: check(planner, budget)  # type: ignore[misc]
+
+
+def _check(check: Check) -> Check:
+    CHECKS[check.__name__.replace("_", " ")] = check
+    return check
+
+
+# The problems.
+
+
+def _problems() -> list[Problem]:
+    """Small ones of every kind: dense, sparse, as NumPy functions, with masks, with ends, with dependent core features."""
+    return [
+        make("random-linear"), make("river-swim"), make("random-linear:compiled=false"), masked_corridor(),
+        ending_corridor(), make("hard-linear"),
+    ]  # fmt: skip
+
+
+def _corridor(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+    """Six places; action 1 goes right and slips now and then, 0 goes left, 2 stays and pays a little in the middle."""
+    slip = rng.random(len(x)) < 0.1
+    y = np.clip(x + np.where(a == 1, np.where(slip, -1, 1), np.where(a == 0, -1, 0)), 0, 5)
+    return (x == 5) * 1.0 * (a == 1) + 0.1 * ((x == 2) & (a == 2)), y
+
+
+def masked_corridor() -> Problem:
+    """A corridor in which left is forbidden at its left end, and staying on odd places; forbidden pairs pay NaN."""
+
+    def mask(x: Any) -> Any:
+        return np.stack([x > 0, np.ones(len(x), dtype=bool), x % 2 == 0], axis=1)
+
+    def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+        rewards, y = _corridor(rng, x, a)
+        return np.where(mask(x)[np.arange(len(x)), a], rewards, np.nan), y
+
+    model = FunctionModel(3, lambda rng, n: rng.integers(0, 6, n), step)
+    return Problem(model, one_hot(6, 3), 0.8, mask=mask, name="masked corridor")
+
+
+def ending_corridor() -> Problem:
+    """A corridor on a line with two nodes, which ends at its right end with a reward of 1."""
+
+    def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+        place, over = x[:, 0], x[:, 1] != 0
+        y = np.clip(place + np.where(a == 1, 0.3, -0.3) * rng.random(len(x)), 0.0, 1.0)
+        ends = ~over & (y >= 0.999)
+        states = np.stack([np.where(over | ends, 0.0, y), (over | ends) * 1.0], axis=1)
+        return ends * 1.0, states
+
+    def initial(rng: np.random.Generator, n: int) -> Any:
+        return np.stack([rng.random(n) * 0.5, np.zeros(n)], axis=1)
+
+    features = with_terminal(interpolation([0.0], [1.0], [3], 2))
+    return Problem(FunctionModel(2, initial, step), features, 0.8, name="ending corridor")
+
+
+# The checks.
+
+
+def _planned(planner: Planner, problem: Problem, budget: int, **more: Any) -> Any:
+    try:
+        return plan(problem, planner=planner, budget=budget, **more)
+    except CoreplanError as error:
+        if isinstance(error, SimulatorError):
+            raise
+        raise AssertionError(
+            f"'{planner.name}' refuses the problem '{problem.name}' with {budget} queries: {error} Give check_planner a "
+            "larger `budget` if that is why."
+        ) from error
+
+
+def _same(one: Any, two: Any, what: str) -> None:
+    assert one.policy.theta.tobytes() == two.policy.theta.tobytes(), f"{what}: the policies differ"
+    assert one.policy.scale == two.policy.scale, (
+        f"{what}: the scales are {one.policy.scale} and {two.policy.scale}"
+    )
+    assert (one.queries, one.status) == (two.queries, two.status), f"{what}: queries or status differ"
+    columns = [c for c in one.trace.columns if c != "seconds"]
+    assert columns == [c for c in two.trace.columns if c != "seconds"], (
+        f"{what}: the traces have other columns"
+    )
+    for column in columns:
+        assert one.trace[column].tobytes() == two.trace[column].tobytes(), (
+            f"{what}: the traces differ in '{column}'"
+        )
+
+
+@_check
+def settings_round_trip(planner: Planner, budget: int) -> None:
+    """Settings are JSON, and make the same planner again."""
+    settings = planner.settings()
+    assert json.loads(json.dumps(settings)) == settings, f"settings are not JSON types: {settings}"
+    given = {name: settings[name] for name in planner.options()}
+    again = type(planner)(**given)
+    assert again.settings() == {**settings, **again.settings()}, "settings do not make the same planner again"
+
+
+@_check
+def same_seed_same_bits(planner: Planner, budget: int) -> None:
+    """Two runs with one seed are equal to the last bit, on every kind of problem."""
+    for problem in _problems():
+        one, two = (_planned(planner, problem, budget, seed=5) for _ in range(2))
+        _same(one, two, f"two runs with one seed on '{problem.name}'")
+
+
+@_check
+def compiled_equals_numpy(planner: Planner, budget: int) -> None:
+    """The compiled loop and the NumPy loop give the same bits."""
+    one, two = (
+        _planned(planner, make(f"random-linear:compiled={word}"), budget, seed=3)
+        for word in ("true", "false")
+    )
+    _same(one, two, "compiled and as NumPy functions")
+
+
+@_check
+def kill_and_resume(planner: Planner, budget: int) -> None:
+    """A run that goes on from a checkpoint, in a process that knows nothing else, ends as if it had never stopped."""
+    for problem in _problems():
+        whole = _planned(planner, problem, budget, seed=2)
+        with tempfile.TemporaryDirectory() as folder:
+            _stopped(planner, problem, budget, 2, Path(folder))
+            resumed = _planned(planner, problem, budget, seed=2, out=folder, resume=True)
+        _same(whole, resumed, f"a whole and a resumed run on '{problem.name}'")
+
+
+def _stopped(planner: Planner, problem: Problem, budget: int, seed: int, out: Path) -> None:
+    """Leave in `out` what a run leaves that is killed after its second checkpoint."""
+
+    class Killed(BaseException):
+        """Not an error of ours: nothing handles it."""
+
+    class Bar:
+        def __init__(self) -> None:
+            self.updates = 0
+
+        def update(self, queries: int) -> None:
+            self.updates += 1
+            if self.updates == 3:
+                raise Killed
+
+        def close(self) -> None:
+            pass
+
+    with suppress(Killed):
+        _planned(planner, problem, budget, seed=seed, out=out, progress=Bar(), checkpoint_seconds=1e-9)
+
+
+@_check
+def budget_is_never_exceeded(planner: Planner, budget: int) -> None:
+    """Not by a single query, whatever the budget; and the trace counts as the run does."""
+    for more in (0, 1, 17):
+        result = _planned(planner, make("river-swim"), budget + more, seed=1)
+        assert result.queries <= budget + more, (
+            f"{result.queries} queries were made with a budget of {budget + more}"
+        )
+        assert result.trace["queries"][-1] == result.queries, "the trace ends with another number of queries"
+
+
+@_check
+def read_out_is_finite(planner: Planner, budget: int) -> None:
+    """A policy can be read out at every moment, and is d finite numbers with a positive scale."""
+    for problem in _problems():
+        run = Run.of(problem, planner, budget=budget, seed=4)
+        run.policy()  # `require_policy` looks at it
+        while run.left:
+            run.advance(run.simulator.queries + budget // 10)
+            policy = run.policy()
+            states = run.simulator.initial(5)
+            p = policy.probabilities(states)
+            assert np.isfinite(p).all() and np.allclose(p.sum(axis=1), 1.0), (
+                "probabilities are no distribution"
+            )
+
+
+@_check
+def looking_changes_nothing(planner: Planner, budget: int) -> None:
+    """Asking and reading out leave the state as it is, and `size` is that of `ask`."""
+    run = Run.of(make("random-linear:compiled=false"), planner, budget=budget, seed=4)
+    for _ in range(3):
+        state, here = run.loop.state, run.planner
+        before = [copy.copy(value) for value in state]
+        ask, size = here.ask(state, planner_stream(1)), here.size(state)
+        assert (None if ask is None else ask.size) == size, f"`size` says {size} and `ask` asks for {ask}"
+        for look in (here.policy, here.numbers, here.verdict, here.core, here.stored):
+            look(state)
+        assert here.numbers(state).keys() == here.numbers(state).keys()
+        for name, old, new in zip(state._fields, before, state, strict=True):
+            assert np.array_equal(np.asarray(old), np.asarray(new), equal_nan=True), (
+                f"looking changed '{name}'"
+            )
+        if run.left:
+            run.advance(run.simulator.queries + 1)
+
+
+@_check
+def masks_are_respected(planner: Planner, budget: int) -> None:
+    """A forbidden pair is never simulated (it would pay NaN, which is an error), and never played."""
+    problem = masked_corridor()
+    policy = _planned(planner, problem, budget, seed=0).policy
+    x = np.arange(6)
+    forbidden = ~available(problem.features(x))
+    assert (policy.probabilities(x)[forbidden] == 0).all(), "a forbidden action has a positive probability"
+
+
+@_check
+def ends_of_episodes_are_states(planner: Planner, budget: int) -> None:
+    """A terminated state has a policy too, and is asked about like any other."""
+    policy = _planned(planner, ending_corridor(), budget, seed=0).policy
+    assert np.isfinite(policy.probabilities(np.array([[0.0, 1.0], [0.3, 0.0]]))).all()
+
+
+@_check
+def faults_of_the_simulator_lose_nothing(planner: Planner, budget: int) -> None:
+    """After a simulator that fails once, a resumed run ends as if nothing had happened."""
+    problem = make("random-linear:compiled=false")
+    whole = _planned(planner, _failing(problem, at=0), budget, seed=6)
+    with tempfile.TemporaryDirectory() as folder:
+        failing = _failing(problem, at=2)
+        try:
+            first = _planned(planner, failing, budget, seed=6, out=folder)
+        except SimulatorError:
+            first = _planned(planner, failing, budget, seed=6, out=folder, resume=True)
+        assert not RunFolder(Path(folder)).path.joinpath("run.json.partial").exists()
+    _same(whole, first, "a run without and one with a fault of the simulator")
+
+
+def _failing(problem: Problem, at: int) -> Problem:
+    """The problem with a simulator of NumPy functions that raises at its call number `at`, once; 0: never."""
+    calls = [0]
+
+    def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+        calls[0] += 1
+        answer = problem.model.step(rng, x, a)  # consumes noise, as a real failure would
+        if calls[0] == at:
+            raise RuntimeError("the licence server is down")
+        return answer
+
+    model = FunctionModel(problem.n_actions, problem.model.initial, step)
+    return replace(problem, model=model, tabular=None, name="failing")

@@ -1,0 +1,70 @@
+"""Every planner of the registry keeps the contract, and so does the worked one of docs/add-a-planner.md."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import coreplan
+from coreplan.planners import PLANNERS
+from coreplan.planners.testing import CHECKS, check_planner, planner_checks
+from helpers.places import ROOT
+
+PAGE = ROOT / "docs" / "add-a-planner.md"
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_registered_planners(planner, name):
+    dict(planner_checks(PLANNERS[planner]()))[name]()
+
+
+def worked():
+    """The first Python block of the page: the planner."""
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[0]
+    return code
+
+
+def test_the_worked_planner():
+    """It is at most 45 lines long, passes the contract, and plans."""
+    code = worked()
+    assert len([line for line in code.splitlines() if line.strip()]) <= 45
+    names = {}
+    exec(compile(code, str(PAGE), "exec"), names)
+    planner = names["AveragedBackups"]()
+    check_planner(planner)
+    problem = coreplan.make("random-linear")
+    result = coreplan.plan(problem, planner=planner, budget=4000, seed=0)
+    assert planner.name == "averaged-backups"
+    assert coreplan.evaluate(problem, result.policy).sub < 0.05
+
+
+BROKEN = {
+    "same seed same bits": ("np.zeros(self.setup.m)", "np.random.rand(self.setup.m)"),
+    "kill and resume": ("sweeps=0)", "sweeps=0)\n    hidden = [0]"),
+    "read out is finite": ("np.inf if state.sweeps else 1.0", "1.0 if state.sweeps < 3 else np.nan"),
+    "looking changes nothing": ("return ReadOut(", "state.q[0] += 1\n        return ReadOut("),
+    "settings round trip": ("speed: float = 1.0", "speed: object = frozenset()"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_contract_notices(name):
+    """One deliberate fault per check: the check of that name fails."""
+    old, new = BROKEN[name]
+    code = worked()
+    assert old in code
+    code = code.replace(old, new, 1)
+    if name == "kill and resume":  # something that a checkpoint does not hold
+        code = code.replace(
+            "        gamma = self.setup.discount\n",
+            "        gamma = self.setup.discount\n        self.hidden[0] += 1\n",
+            1,
+        )
+        code = code.replace("answers.rewards + gamma * V", "answers.rewards / self.hidden[0] + gamma * V", 1)
+    names = {}
+    exec(compile(code, "broken", "exec"), names)
+    planner = names["AveragedBackups"]()
+    with pytest.raises((AssertionError, coreplan.CoreplanError, TypeError)):
+        dict(planner_checks(planner))[name]()
