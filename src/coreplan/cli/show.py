@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from ..judge import Certificate, Report
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..theory.advice import Advice
     from ..theory.rows import Row
 
-_console = Console()
+_console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are meant
 
 
 def listing(kind: str, settings: str, rows: Iterable[tuple[str, str, str]]) -> None:
@@ -56,24 +56,23 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
     )
     _console.print(table)
-    _console.print(result.sentence, markup=False)
+    _console.print(result.sentence)
 
 
 def certificate(c: Certificate) -> None:
     """Both bounds, the gap, and what they assume."""
     table = Table(title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False)
     table.add_row("lower <= value", _number(c.lower))
-    table.add_row(
-        "optimum <= upper", _number(c.upper) if c.holds else f"{_number(c.upper)} [red]not proved[/]"
-    )
-    table.add_row("gap at most", "[red]not known[/]" if c.gap is None else _number(c.gap))
+    doubt = "" if c.holds else " not proved"
+    table.add_row("optimum <= upper", Text.assemble(_number(c.upper), (doubt, "red")))
+    table.add_row("gap at most", Text("not known", "red") if c.gap is None else _number(c.gap))
     if c.exact is not None:
         table.add_row("exact value, optimum", f"{_number(c.exact.value)}, {_number(c.exact.optimum)}")
         table.add_row("exact gap", _number(c.exact.gap))
     for text in c.assumes:
-        table.add_row("assumes", escape(text))
+        table.add_row("assumes", text)
     _console.print(table)
-    _console.print(c.sentence, markup=False)
+    _console.print(c.sentence)
 
 
 def report(problem: str, found: Report) -> None:
@@ -81,7 +80,7 @@ def report(problem: str, found: Report) -> None:
     table = Table("", "what", "value", "verdict", title=f"{problem}: {found.queries:,} queries")
     for row in found.rows:
         colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
-        table.add_row(f"[{colour}]{row.light}[/]", row.name, _number(row.value), escape(row.verdict))
+        table.add_row(Text(row.light, colour), row.name, _number(row.value), row.verdict)
     _console.print(table)
 
 
@@ -98,7 +97,7 @@ def claims(rows: Sequence[Row]) -> None:
     """The paper's claims, and how many hold."""
     table = Table("claim", "label in the paper", "", "bound", "measured", "holds")
     for row in rows:
-        mark = "[green]yes[/]" if row.holds else "[red]NO[/]"
+        mark = Text("yes", "green") if row.holds else Text("NO", "red")
         table.add_row(row.claim, row.label, row.relation, f"{row.bound:.6g}", f"{row.measured:.6g}", mark)
     _console.print(table)
     _console.print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
