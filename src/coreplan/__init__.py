@@ -1,25 +1,48 @@
-"""coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out."""
+"""coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out.
+
+Names and parts are imported when they are first used (PEP 562), so that `import coreplan` alone is quick.
+"""
+
+from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
-from .core import CoreSet
-from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
-from .judge import Certificate, Evaluation, Report, certify, check, evaluate
-from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
-from .planning import Plan, plan
-from .policy import SoftmaxPolicy, load_policy
-from .problem import (
-    CompiledModel,
-    FunctionModel,
-    Model,
-    NoiseModel,
-    Problem,
-    ScalarModel,
-    from_gymnasium,
-    from_gymnax,
-    from_jax,
-    make,
-)
+
+if TYPE_CHECKING:  # for mypy and editors; the table below says the same for Python
+    from . import base as base
+    from . import bench as bench
+    from . import cli as cli
+    from . import core as core
+    from . import enumerated as enumerated
+    from . import features as features
+    from . import judge as judge
+    from . import lp as lp
+    from . import planners as planners
+    from . import planning as planning
+    from . import policy as policy
+    from . import problem as problem
+    from . import run as run
+    from . import sampled as sampled
+    from . import simulate as simulate
+    from . import theory as theory
+    from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
+    from .core import CoreSet
+    from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
+    from .judge import Certificate, Evaluation, Report, certify, check, evaluate
+    from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
+    from .planning import Plan, plan
+    from .policy import SoftmaxPolicy, load_policy
+    from .problem import (
+        CompiledModel,
+        FunctionModel,
+        Model,
+        NoiseModel,
+        Problem,
+        ScalarModel,
+        from_gymnasium,
+        from_gymnax,
+        from_jax,
+        make,
+    )
 
 __all__ = [
     "Certificate",
@@ -62,3 +85,53 @@ __all__ = [
     "make",
     "plan",
 ]
+
+_PARTS: dict[str, tuple[str, ...]] = {  # part -> its names that may be had from here
+    "base": (
+        "CoreplanError", "CoverageWarning", "FeatureError", "FileError", "InputError", "SimulatorError",
+    ),
+    "bench": (),
+    "cli": (),
+    "core": ("CoreSet",),
+    "enumerated": (),
+    "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
+    "judge": ("Certificate", "Evaluation", "Report", "certify", "check", "evaluate"),
+    "lp": (),
+    "planners": (
+        "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "SampledLP", "Status",
+    ),
+    "planning": ("Plan", "plan"),
+    "policy": ("SoftmaxPolicy", "load_policy"),
+    "problem": (
+        "CompiledModel", "FunctionModel", "Model", "NoiseModel", "Problem", "ScalarModel", "from_gymnasium",
+        "from_gymnax", "from_jax", "make",
+    ),
+    "run": (),
+    "sampled": (),
+    "simulate": (),
+    "theory": (),
+}  # fmt: skip
+_PART_OF = {name: part for part, names in _PARTS.items() for name in names}
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_PARTS, *(name for name in globals() if name.startswith("__"))})
+
+
+if not TYPE_CHECKING:  # else mypy would believe in any name: `coreplan.plann` too
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _PARTS:
+            return import_module(f"{__name__}.{name}")
+        if name in _PART_OF:
+            value = getattr(import_module(f"{__name__}.{_PART_OF[name]}"), name)
+            globals()[name] = value  # found without this function from now on
+            return value
+        message = f"module '{__name__}' has no attribute '{name}'."
+        if not name.startswith("_"):  # those are asked for by tools, not by people
+            from .base import nearest
+
+            message += nearest(name, {*_PART_OF, *_PARTS})
+        raise AttributeError(message, name=name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from scipy.optimize import linprog
 
-from ..base import FloatArray
+from ..base import FloatArray, InputError, nearest
 from ..features import one_hot, table_features
 from ..planners import PrimalDual, best_rates
 from ..planners.primal_dual import planner as primal_dual
@@ -22,7 +22,7 @@ from .mirror import core_mirror
 from .naive import algorithm_1
 from .operators import compose, gradients, optimal, state_measure, value
 from .recorded import duality_gap, record
-from .rows import Row
+from .rows import Group, Row, group
 from .rows import above as _above
 from .rows import at_most as _at_most
 from .rows import equal as _equal
@@ -85,6 +85,10 @@ def theorem_instance() -> Problem:
 # The claims, in the paper's order.
 
 
+@group(
+    "eq:LP_primal", "eq:Q-ALP", "eq:QRALP-primal", "eq:QRALP-dual", "app:linMDP-realizability",
+    "strong duality", "the classic LP", "the relaxed LP", "the core LP", "V of the", "one backup", "theta of the dual",
+)  # fmt: skip
 def lp_pairs() -> Iterable[Row]:
     e = Enumerated.of(linear_instance())
     values, _ = optimal(e)
@@ -122,6 +126,7 @@ def _other_theta() -> Row:
     return _above(claim, "app:linMDP-realizability", 0.1, most)
 
 
+@group("lem:gtheta", "lem:glambda", "g_theta", "|g_theta|", "g_lambda", "|g_lambda|")
 def estimators() -> Iterable[Row]:
     problem = linear_instance()
     D = 10.0
@@ -138,6 +143,7 @@ def estimators() -> Iterable[Row]:
     yield _at_most("|g_lambda| <= m (1 + (1 + gamma) R D)", "lem:glambda", limit, g.largest)
 
 
+@group("lem:OMD", "regret of mirror ascent")
 def mirror_ascent() -> Iterable[Row]:
     """`lem:OMD` on the planner's own log-space update, all 2^8 paths of random one-coordinate gradients.
 
@@ -176,6 +182,7 @@ def _regret(
     return regret
 
 
+@group("lem:SGDbound", "error of averaged descent", "... and the bound")
 def gradient_descent() -> Iterable[Row]:
     """`lem:SGDbound` with K = 2, every outcome of the step that moves theta_t.
 
@@ -201,6 +208,10 @@ def gradient_descent() -> Iterable[Row]:
     yield _above("... and the bound is nearly tight there", "lem:SGDbound", 0.8, worst)
 
 
+@group(
+    "lem:duality-to-suboptimality", "lem:duality-bound", "def:IBE",
+    "dynamic duality gap", "gap", "suboptimality", "the Bellman error met",
+)  # fmt: skip
 def duality_to_suboptimality() -> Iterable[Row]:
     problem = linear_instance()
     found = duality_gap(
@@ -229,6 +240,7 @@ def duality_to_suboptimality() -> Iterable[Row]:
     yield _at_most("the Bellman error met is at most IBE", "def:IBE", ibe.high, found.bellman_error)
 
 
+@group("lem:duality-bound", "seed-averaged dynamic duality gap")
 def duality_bound() -> Iterable[Row]:
     """Seed-averaged gap on an instance where the bound is below 1, so that a planner that goes astray exceeds it."""
     problem, T, K, D = theorem_instance(), 600, 600, 1.5
@@ -241,6 +253,7 @@ def duality_bound() -> Iterable[Row]:
     yield _at_most("seed-averaged dynamic duality gap", "lem:duality-bound", limit, mean)
 
 
+@group("thm:main", "the uniform policy", "seed-averaged gap")
 def theorem() -> Iterable[Row]:
     """T = 20,000 and K = 2,000: 40 million queries a seed. The gap is averaged over about 200 sampled t, which is
     the mean over J, and over 2 seeds."""
@@ -260,6 +273,7 @@ def theorem() -> Iterable[Row]:
     yield _at_most("seed-averaged gap of pi_J", "thm:main", limit.total, float(np.mean(gaps)))
 
 
+@group("alg:Main", "every iterate", "|theta_t|")
 def naive_loop() -> Iterable[Row]:
     """Every iterate against the naive loop, with a ball that does not bind and one that does."""
     for kind, name in (("dense", "random-linear"), ("sparse", "river-swim")):
@@ -277,6 +291,7 @@ def naive_loop() -> Iterable[Row]:
             yield _at_most(f"|theta_t| <= D ({kind}{words})", "alg:Main", D * (1 + 1e-9), largest)
 
 
+@group("def:linMDP", "def:IBE", "residual", "IBE with")
 def bellman_errors() -> Iterable[Row]:
     e = Enumerated.of(linear_instance())
     fit = linear_fit(e)
@@ -299,6 +314,7 @@ def _two_actions() -> Problem:
     )  # fmt: skip
 
 
+@group("alg:Main", "thm:main", "the returned", "the planner's pi_1")
 def policy_read_out() -> Iterable[Row]:
     """The policy that a run returns is softmax(beta sum_{t<J} Phi theta_t) of the recorded iterates."""
     problem = linear_instance()
@@ -318,16 +334,38 @@ def policy_read_out() -> Iterable[Row]:
     yield _equal("the planner's pi_1 is uniform", "thm:main", 1 / e.A, float(first.max()), 1e-15)
 
 
-CLAIMS: dict[str, Callable[[], Iterable[Row]]] = {
-    f.__name__: f
-    for f in (
+CLAIMS: dict[str, Group] = {
+    g.name: g
+    for g in (
         lp_pairs, bellman_errors, estimators, naive_loop, policy_read_out, mirror_ascent, gradient_descent,
         duality_to_suboptimality, duality_bound, theorem, core_mirror,
     )
 }  # fmt: skip
 
 
-def verify(*names: str) -> Iterable[Row]:
-    """The rows of all claims, or of the named groups, as they are computed."""
-    for name in names or CLAIMS:
-        yield from CLAIMS[name]()
+def verify(*prefixes: str) -> Iterator[Row]:
+    """The rows as they are computed: all, or those whose group, label or claim starts with one of the prefixes."""
+    for prefix in prefixes:
+        if not any(g.may_have(prefix) for g in CLAIMS.values()):
+            raise _unknown(prefix)
+    return _rows(prefixes or ("",))
+
+
+def _rows(prefixes: tuple[str, ...]) -> Iterator[Row]:
+    unmet = set(prefixes)
+    for g in CLAIMS.values():
+        if not any(g.may_have(p) for p in prefixes):
+            continue
+        for row in g.rows():
+            met = {p for p in prefixes if g.name.startswith(p) or row.starts_with(p)}
+            unmet -= met
+            if met:
+                yield row
+    if unmet:
+        raise _unknown(min(unmet))
+
+
+def _unknown(prefix: str) -> InputError:
+    return InputError(
+        f"`verify` has no claim, no label and no group that starts with '{prefix}'.{nearest(prefix, CLAIMS)}"
+    )

@@ -1,7 +1,9 @@
-"""One row of `verify`: a claim, measured against its bound."""
+"""One row of `verify`: a claim, measured against its bound; and groups of rows that are computed together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -17,6 +19,30 @@ class Row(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in ("claim", "label", "relation", "bound", "measured", "holds")}
+
+    def starts_with(self, prefix: str) -> bool:
+        """Whether the claim, or one of the labels in `label`, starts with the prefix."""
+        return any(text.startswith(prefix) for text in (self.claim, *self.label.split(", ")))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are computed together. How their labels and claims begin is known without computing them."""
+
+    name: str
+    begins: tuple[str, ...]
+    rows: Callable[[], Iterable[Row]]
+
+    def may_have(self, prefix: str) -> bool:
+        """Whether the group, or a label or a claim of its rows, may start with the prefix."""
+        return self.name.startswith(prefix) or any(
+            text.startswith(prefix) or prefix.startswith(text) for text in self.begins
+        )
+
+
+def group(*begins: str) -> Callable[[Callable[[], Iterable[Row]]], Group]:
+    """Makes a function of rows a group of its name; `begins` are the labels and the first words of the claims."""
+    return lambda rows: Group(rows.__name__, begins, rows)
 
 
 def equal(claim: str, label: str, want: float, got: float, tolerance: float) -> Row:

@@ -1,0 +1,53 @@
+"""The command line: thin, public API only. One file per command; `show` prints what they find.
+
+Nothing heavy is imported here, nor at the top of a command's file: `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from . import bench, certify, check, listing, plan, tune, verify
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+for command in (
+    listing.problems,
+    listing.planners,
+    plan.plan,
+    tune.tune,
+    check.check,
+    certify.certify,
+    verify.verify,
+):
+    app.command()(command)
+app.add_typer(bench.app, name="bench")
+
+
+@app.callback(invoke_without_command=True)
+def _top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Plan in large Markov decision processes: a simulator and features in, one compact policy out."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: an error on purpose is a paragraph on stderr, never a traceback."""
+    try:
+        app()
+    except MemoryError as error:
+        print(f"error: Not enough memory: {error}. Lower K or the problem's size.", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        from ..base import CoreplanError, FileError, InputError  # not above: it needs NumPy
+
+        if not isinstance(error, CoreplanError):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, (InputError, FileError)) else 1)

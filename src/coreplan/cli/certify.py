@@ -1,0 +1,52 @@
+"""`coreplan certify`: bounds on a run's value and on the optimum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .arguments import AsJson, Queries, Seed, print_json, reserved_stdout
+
+
+def certify(
+    run: Annotated[str, typer.Argument(help="The folder of a run (plan --out), or a policy's file.")],
+    problem: Annotated[
+        str | None, typer.Option(help="The problem, where it is not built in: path/to/file.py:name.")
+    ] = None,
+    queries: Queries = 50_000,
+    confidence: Annotated[float, typer.Option(help="That both bounds hold.")] = 0.95,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How far a run's policy can be from the optimum: an interval from fresh queries, and what it assumes."""
+    from ..base import InputError, check_seed
+    from ..judge import certify as certify_policy
+    from ..policy import load_policy
+    from ..problem import locate
+    from ..run import core_of
+    from . import show
+
+    with reserved_stdout(as_json):
+        where = locate(problem) if problem else None
+        policy = load_policy(run, where)
+        if where is None and policy.features is None:
+            raise InputError(
+                f"{run} does not name a built-in problem. Give `--problem path/to/file.py:name`, the one it was planned for."
+            )
+        where = where or locate(policy.problem_name)
+        certificate = certify_policy(
+            where,
+            core_of(Path(run), where),
+            policy,
+            queries=queries,
+            confidence=confidence,
+            seed=check_seed(seed),
+        )
+    if as_json:
+        print_json({"problem": where.name} | certificate.as_dict())
+    else:
+        show.certificate(certificate)
+    if not certificate.holds:
+        raise typer.Exit(1)

@@ -1,0 +1,32 @@
+"""`coreplan check`: the assumptions, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .arguments import AsJson, ProblemName, Queries, Seed, print_json, reserved_stdout
+
+
+def check(
+    problem: ProblemName,
+    core: Annotated[str | None, typer.Option(help="A core set: a file core.npz, or a run's folder.")] = None,
+    queries: Queries = 20_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """What holds of the paper's assumptions, measured: a light, a number and advice per row."""
+    from ..core import CORE_FILE, CoreSet
+    from ..judge import check as check_assumptions
+    from ..problem import locate
+    from . import show
+
+    with reserved_stdout(as_json):
+        pairs = CoreSet.load(Path(core) / CORE_FILE if Path(core).is_dir() else core) if core else None
+        report = check_assumptions(locate(problem), pairs, queries=queries, seed=seed)
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        show.report(problem, report)

@@ -1,0 +1,131 @@
+"""`coreplan plan`: from a problem to a policy, its value and a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import AsJson, ProblemName, Seed, print_json, reserved_stdout
+
+if TYPE_CHECKING:
+    from ..planning import Plan
+    from ..problem import Problem
+
+
+def plan(
+    problem: ProblemName,
+    planner: Annotated[
+        str | None,
+        typer.Option(help="See `coreplan planners`; by default plug-in, or grow where there is no core set."),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulator queries to spend at most; by default a million (grow: 100,000, sampled-lp: 10,000), with "
+            "--epsilon ten million."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Or the accuracy to stop at: 0.01, or 1% of what the optimum is above uniform; by default 1% with plug-in."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    out: Annotated[
+        str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A planner's setting, name=value.")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the folder's checkpoint; what is not given is as it was."),
+    ] = False,
+    rollouts: Annotated[
+        int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
+    ] = None,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Certify the policy, with 50,000 queries more or as many as needed.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
+    from ..base import InputError, require_count
+    from ..planners import Status
+    from ..planning import default_planner, planner_by_name
+    from ..planning import plan as run_plan
+    from ..problem import locate
+    from ..run import RunFolder
+    from . import show
+
+    if resume and out is None:
+        raise InputError("`--resume` needs `--out DIR`, the folder of the run to go on with.")
+    require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
+    with reserved_stdout(as_json):
+        where = locate(problem)
+        started = RunFolder(Path(out)).started() if resume and out else None
+        name = planner or (started.planner if started else default_planner(where).name)
+        chosen = planner_by_name(name, where, _settings(set_ or []), started)
+        result = run_plan(
+            where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
+            progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
+        )  # fmt: skip
+    record = _record(where, chosen.name, seed, out, result)
+    if result.certificate:
+        record["certificate"] = result.certificate.as_dict()
+    if result.refused:
+        print(f"No certificate: {result.refused}", file=sys.stderr)
+    if as_json:
+        print_json(record)
+    else:
+        show.plan(where, record, result)
+        if result.certificate:
+            show.certificate(result.certificate)
+    if result.status is Status.INTERRUPTED:
+        raise typer.Exit(130)
+
+
+def _settings(items: list[str]) -> dict[str, Any]:
+    from ..base import InputError
+    from ..problem import parse_value
+
+    settings = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise InputError(f"`--set {item}` is not of the form name=value, for example --set K=20.")
+        settings[name] = parse_value(text)
+    return settings
+
+
+def _record(problem: Problem, planner: str, seed: int, out: str | None, result: Plan) -> dict[str, Any]:
+    from ..policy import POLICY_FILE
+
+    judged = result.evaluation
+    record: dict[str, Any] = {
+        "problem": problem.name,
+        "planner": planner,
+        "seed": seed,
+        "queries": result.queries,
+        "seconds": result.seconds,
+        "warmup_seconds": result.warmup_seconds,
+        "value": judged.value if judged else None,
+        "optimum": judged.optimum if judged else None,
+        "uniform": judged.uniform if judged else None,
+        "gap": judged.gap if judged else None,
+        "sub": judged.sub if judged else None,
+        "status": result.status.value,
+        "reason": result.reason,
+        "policy": f"{out}/{POLICY_FILE}" if out else None,
+        "initial_draws": result.initial_draws,
+        "evaluation_queries": judged.queries if judged else 0,
+    }
+    if judged and not judged.exact:
+        record |= {"value_low": judged.low, "value_high": judged.high}
+    return record

@@ -1,0 +1,115 @@
+"""Everything that is printed as a table. Imported by a command when it has something to show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..judge import Certificate, Report
+    from ..planning import Plan
+    from ..problem import Problem
+    from ..theory.advice import Advice
+    from ..theory.rows import Row
+
+_console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are meant
+
+
+def listing(kind: str, settings: str, rows: Iterable[tuple[str, str, str]]) -> None:
+    """What there is of one kind: its name, its settings, and what it is."""
+    table = Table(kind, settings, "what it is")
+    for row in rows:
+        table.add_row(*row)
+    _console.print(table)
+
+
+def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
+    """A finished plan: value, gap, queries, time, and how it ended."""
+    table = Table(
+        title=f"{record['problem']} by {record['planner']}, seed {record['seed']}", show_header=False
+    )
+    value = _number(record["value"])
+    if "value_low" in record:
+        value += (
+            f"  (95% interval {_number(record['value_low'])} to {_number(record['value_high'])}, by rollouts)"
+        )
+    table.add_row("value", value)
+    if problem.reward_range != (0.0, 1.0) and record["value"] is not None:
+        units = problem.to_reward_units(record["value"])
+        table.add_row(
+            "in your rewards", f"{units:.6g} per step, {units / (1 - problem.discount):.6g} discounted in all"
+        )
+    for name in ("optimum", "uniform", "gap", "sub"):
+        table.add_row(name, _number(record[name]))
+    table.add_row("queries", f"{record['queries']:,} (and {record['initial_draws']:,} initial states)")
+    speed = f", {record['queries'] / record['seconds']:,.0f} queries/s" if record["seconds"] else ""
+    table.add_row(
+        "time", f"{record['seconds']:.2f} s planning{speed}; {record['warmup_seconds']:.1f} s compiling"
+    )
+    table.add_row(
+        "policy",
+        f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
+    )
+    _console.print(table)
+    _console.print(result.sentence)
+
+
+def certificate(c: Certificate) -> None:
+    """Both bounds, the gap, and what they assume."""
+    table = Table(title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False)
+    table.add_row("lower <= value", _number(c.lower))
+    doubt = "" if c.holds else " not proved"
+    table.add_row("optimum <= upper", Text.assemble(_number(c.upper), (doubt, "red")))
+    table.add_row("gap at most", Text("not known", "red") if c.gap is None else _number(c.gap))
+    if c.exact is not None:
+        table.add_row("exact value, optimum", f"{_number(c.exact.value)}, {_number(c.exact.optimum)}")
+        table.add_row("exact gap", _number(c.exact.gap))
+    for text in c.assumes:
+        table.add_row("assumes", text)
+    _console.print(table)
+    _console.print(c.sentence)
+
+
+def report(problem: str, found: Report) -> None:
+    """The assumptions: a light, a number and advice per row."""
+    table = Table("", "what", "value", "verdict", title=f"{problem}: {found.queries:,} queries")
+    for row in found.rows:
+        colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
+        table.add_row(Text(row.light, colour), row.name, _number(row.value), row.verdict)
+    _console.print(table)
+
+
+def advice(problem: str, found: Advice) -> None:
+    """Theorem 1, term by term."""
+    table = Table("", "best split", "the paper's split", title=f"Theorem 1 on {problem}")
+    for name, best, paper in found.rows():
+        table.add_row(name, best, paper)
+    _console.print(table)
+    _console.print(found.sentence)
+
+
+def claims(rows: Sequence[Row]) -> None:
+    """The paper's claims, and how many hold."""
+    table = Table("claim", "label in the paper", "", "bound", "measured", "holds")
+    for row in rows:
+        mark = Text("yes", "green") if row.holds else Text("NO", "red")
+        table.add_row(row.claim, row.label, row.relation, f"{row.bound:.6g}", f"{row.measured:.6g}", mark)
+    _console.print(table)
+    _console.print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
+
+
+def throughput(figures: Mapping[str, float]) -> None:
+    """The figures of a benchmark by name."""
+    table = Table("figure", "value", title="throughput")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.4g}")
+    _console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None or math.isnan(value) else f"{value:.6f}"

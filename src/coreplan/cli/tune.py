@@ -1,0 +1,29 @@
+"""`coreplan tune`: what Theorem 1 asks for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .arguments import AsJson, ProblemName, print_json, reserved_stdout
+
+
+def tune(
+    problem: ProblemName,
+    epsilon: Annotated[float | None, typer.Option(help="Accuracy that Theorem 1 shall guarantee.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Or the queries to spend.")] = None,
+    D: Annotated[float | None, typer.Option("--D", help="Radius of theta's ball.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Theorem 1's hyperparameters for an accuracy or a budget, term by term, with the bill."""
+    from ..problem import locate
+    from ..theory import advise
+    from . import show
+
+    with reserved_stdout(as_json):
+        advice = advise(locate(problem), epsilon=epsilon, budget=budget, D=D)
+    if as_json:
+        print_json(advice.as_dict())
+    else:
+        show.advice(problem, advice)
