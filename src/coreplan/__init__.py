@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # for mypy and editors; the table below says the same for Pyt
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
     from .judge import Certificate, Evaluation, Report, certify, check, evaluate
     from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
-    from .planning import Plan, plan
+    from .planning import Plan, load_run, plan
     from .policy import SoftmaxPolicy, load_policy
     from .problem import (
         CompiledModel,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for mypy and editors; the table below says the same for Pyt
         from_jax,
         make,
     )
+    from .run import Step, steps
 
 __all__ = [
     "Certificate",
@@ -74,6 +75,7 @@ __all__ = [
     "SoftmaxPolicy",
     "Sparse",
     "Status",
+    "Step",
     "__version__",
     "certify",
     "check",
@@ -82,8 +84,10 @@ __all__ = [
     "from_gymnax",
     "from_jax",
     "load_policy",
+    "load_run",
     "make",
     "plan",
+    "steps",
 ]
 
 _PARTS: dict[str, tuple[str, ...]] = {  # part -> its names that may be had from here
@@ -100,13 +104,13 @@ _PARTS: dict[str, tuple[str, ...]] = {  # part -> its names that may be had from
     "planners": (
         "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "SampledLP", "Status",
     ),
-    "planning": ("Plan", "plan"),
+    "planning": ("Plan", "load_run", "plan"),
     "policy": ("SoftmaxPolicy", "load_policy"),
     "problem": (
         "CompiledModel", "FunctionModel", "Model", "NoiseModel", "Problem", "ScalarModel", "from_gymnasium",
         "from_gymnax", "from_jax", "make",
     ),
-    "run": (),
+    "run": ("Step", "steps"),
     "sampled": (),
     "simulate": (),
     "theory": (),

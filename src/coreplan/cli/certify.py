@@ -20,23 +20,26 @@ def certify(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How far a run's policy can be from the optimum: an interval from fresh queries, and what it assumes."""
+    """How far a run's policy can be from the optimum: an interval from fresh queries, and what it assumes.
+
+    The certificate is kept in the run's folder as certificate.json.
+    """
     from ..base import InputError, check_seed
-    from ..judge import certify as certify_policy
+    from ..planning import certified
     from ..policy import load_policy
-    from ..problem import locate
-    from ..run import core_of
+    from ..problem import problem_by_name
+    from ..run import CERTIFICATE_FILE, RunFolder, core_of
     from . import show
 
     with reserved_stdout(as_json):
-        where = locate(problem) if problem else None
+        where = problem_by_name(problem) if problem else None
         policy = load_policy(run, where)
         if where is None and policy.features is None:
             raise InputError(
                 f"{run} does not name a built-in problem. Give `--problem path/to/file.py:name`, the one it was planned for."
             )
-        where = where or locate(policy.problem_name)
-        certificate = certify_policy(
+        where = where or problem_by_name(policy.problem_name)
+        certificate = certified(
             where,
             core_of(Path(run), where),
             policy,
@@ -44,6 +47,8 @@ def certify(
             confidence=confidence,
             seed=check_seed(seed),
         )
+        if Path(run).is_dir():
+            RunFolder(Path(run)).write_judged(CERTIFICATE_FILE, certificate.as_dict())
     if as_json:
         print_json({"problem": where.name} | certificate.as_dict())
     else:

@@ -20,12 +20,12 @@ def check(
     """What holds of the paper's assumptions, measured: a light, a number and advice per row."""
     from ..core import CORE_FILE, CoreSet
     from ..judge import check as check_assumptions
-    from ..problem import locate
+    from ..problem import problem_by_name
     from . import show
 
     with reserved_stdout(as_json):
         pairs = CoreSet.load(Path(core) / CORE_FILE if Path(core).is_dir() else core) if core else None
-        report = check_assumptions(locate(problem), pairs, queries=queries, seed=seed)
+        report = check_assumptions(problem_by_name(problem), pairs, queries=queries, seed=seed)
     if as_json:
         print_json(report.as_dict())
     else:

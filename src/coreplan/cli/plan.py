@@ -60,7 +60,7 @@ def plan(
     from ..planners import Status
     from ..planning import default_planner, planner_by_name
     from ..planning import plan as run_plan
-    from ..problem import locate
+    from ..problem import problem_by_name
     from ..run import RunFolder
     from . import show
 
@@ -68,7 +68,7 @@ def plan(
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to go on with.")
     require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
     with reserved_stdout(as_json):
-        where = locate(problem)
+        where = problem_by_name(problem)
         started = RunFolder(Path(out)).started() if resume and out else None
         name = planner or (started.planner if started else default_planner(where).name)
         chosen = planner_by_name(name, where, _settings(set_ or []), started)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from ..judge import Certificate, Report
     from ..planning import Plan
     from ..problem import Problem
-    from ..theory.advice import Advice
-    from ..theory.rows import Row
+    from ..theory import Advice, Row
 
 _console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are meant
 

@@ -17,12 +17,12 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Theorem 1's hyperparameters for an accuracy or a budget, term by term, with the bill."""
-    from ..problem import locate
+    from ..problem import problem_by_name
     from ..theory import advise
     from . import show
 
     with reserved_stdout(as_json):
-        advice = advise(locate(problem), epsilon=epsilon, budget=budget, D=D)
+        advice = advise(problem_by_name(problem), epsilon=epsilon, budget=budget, D=D)
     if as_json:
         print_json(advice.as_dict())
     else:

@@ -1,6 +1,6 @@
 """From a problem to a plan: the defaults, `plan()`, and runs that were saved."""
 
-from .choose import choose, default_planner, documented_settings, planner_by_name
+from .defaults import choose, default_planner, documented_settings, planner_by_name
 from .judged import certified, evaluated
 from .load import load_run
 from .plans import Plan, plan

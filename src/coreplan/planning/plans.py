@@ -38,7 +38,7 @@ from ..run import (
     setup_for,
 )
 from ..sampled import Stored
-from .choose import choose
+from .defaults import choose
 from .judged import certified, evaluated
 
 

@@ -34,7 +34,7 @@ from ..features import (
 from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
-from .by_name import locate
+from .by_name import problem_by_name
 from .matrices import from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
@@ -75,12 +75,12 @@ __all__ = [
     "from_pairs",
     "interpolation",
     "interpolation_core",
-    "locate",
     "make",
     "one_hot",
     "outside_box",
     "parse_value",
     "polynomial",
+    "problem_by_name",
     "radial",
     "rectilinear",
     "simplicial",

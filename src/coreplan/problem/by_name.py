@@ -17,7 +17,7 @@ from .problem import Problem
 from .zoo import ZOO, make
 
 
-def locate(spec: str) -> Problem:
+def problem_by_name(spec: str) -> Problem:
     """`river-linear:L=15`, `path/to/file.py:name` or `package.module:name`.
 
     The name must be a `Problem`, or a function without arguments that returns one. Naming a file or a

@@ -1,20 +1,27 @@
 """The paper's mathematics, executable: operators, definitions, Theorem 1, and `verify`."""
 
-from .advice import advise
+from ..sampled import FORMS, SolverError, UnboundedError
+from .advice import Advice, advise
 from .claims import verify
 from .definitions import best_fit, core_errors, inherent_bellman_error, linear_fit, q_approximation_error
 from .lp import PAIRS, Solution, solve
 from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
 from .recorded import duality_gap, record
+from .rows import Row
 from .tables import Enumerated
 from .theorem import Bound, Tuned, bound, default_D, queries_needed, tuned
 
 __all__ = [
+    "FORMS",
     "PAIRS",
+    "Advice",
     "Bound",
     "Enumerated",
+    "Row",
     "Solution",
+    "SolverError",
     "Tuned",
+    "UnboundedError",
     "advise",
     "best_fit",
     "bound",

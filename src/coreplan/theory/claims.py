@@ -10,8 +10,7 @@ from scipy.optimize import linprog
 
 from ..base import FloatArray, InputError, nearest
 from ..features import one_hot, table_features
-from ..planners import PrimalDual, best_rates
-from ..planners.primal_dual import planner as primal_dual
+from ..planners import PrimalDual, best_rates, primal_dual
 from ..planning import plan
 from ..problem import Problem, Tabular, make, tabular_model
 from ..run import steps
@@ -169,7 +168,7 @@ def _regret(
     start: FloatArray, star: FloatArray, outcomes: list[list[tuple[int, float]]], tau: float
 ) -> float:
     """The expected regret, each step having two equally likely (coordinate, gradient) outcomes."""
-    kernels, N, regret = primal_dual.kernels, len(start), 0.0
+    kernels, N, regret = primal_dual.planner.kernels, len(start), 0.0
     for path in itertools.product(range(2), repeat=len(outcomes)):
         log_omega, tree = np.log(start), np.empty(2 * N)
         kernels.build_tree(log_omega, tree)
