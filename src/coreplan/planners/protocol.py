@@ -206,8 +206,8 @@ class Planner:
     setup: Any = None  # what `bind` remembers; a CoreSetup where the planner needs a core set
 
     def bind(self, setup: Setup) -> Self:
-        """A copy that knows its setup."""
-        bound = copy.copy(self)
+        """A copy that knows its setup, and nothing that was derived from another."""
+        bound = dataclasses.replace(self)  # type: ignore[type-var]
         object.__setattr__(bound, "setup", setup)
         return bound
 
@@ -274,6 +274,11 @@ def require_state(planner: Planner, state: Any, like: Any = None) -> Any:
         raise broken(planner, what, _WRITTEN["tell"])
     if not isinstance(state, tuple) or not hasattr(state, "_fields"):
         raise broken(planner, f"returned a {type(state).__name__} from `{method}`", _WRITTEN["init"])
+    if like is None:
+        for name, value in zip(state._fields, state, strict=True):
+            if not isinstance(value, (np.ndarray, int, float)) or np.asarray(value).dtype.kind not in "fiub":
+                what = f"returned a state from `init` whose field '{name}' is a {type(value).__name__}"
+                raise broken(planner, what, _WRITTEN["init"])
     return state
 
 

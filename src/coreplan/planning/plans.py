@@ -135,8 +135,14 @@ def plan(
         run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
             folder.config = _config(problem, core, planner, seed, run.simulator.block)
-        judges = _Judges(evaluate, certify, seed)
-        return _Session(run, folder, checkpoint_seconds, begin, judges).go(progress)
+        session = _Session(
+            run,
+            folder,
+            begin=begin,
+            checkpoint_seconds=checkpoint_seconds,
+            judges=_Judges(evaluate, certify, seed),
+        )
+        return session.go(progress)
 
 
 def _config(
@@ -186,7 +192,7 @@ class _Session:
     """A run with its folder, from the first ask to the last file."""
 
     def __init__(
-        self, run: Run, folder: RunFolder | None, checkpoint_seconds: float, begin: float, judges: _Judges
+        self, run: Run, folder: RunFolder | None, *, begin: float, checkpoint_seconds: float, judges: _Judges
     ) -> None:
         self.run, self.folder, self.judges = run, folder, judges
         self.checkpoint_seconds, self.begin = checkpoint_seconds, begin
