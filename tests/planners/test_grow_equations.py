@@ -10,7 +10,7 @@ import pytest
 from coreplan.features import UNAVAILABLE, with_constant
 from coreplan.planners.grow import kernels as frontier
 from coreplan.problem import Sparse
-from coreplan.sampled import kept_gain
+from coreplan.sampled import WeightedSamples, kept_gain
 from coreplan.sampled import lstd as lspi
 from helpers.mutants import mutant
 
@@ -28,7 +28,7 @@ def samples(seed=0, mask=False):
     next_phi = phi(N, A)
     if mask:
         next_phi.weight[::3, 2, 0] = UNAVAILABLE
-    return Samples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
+    return WeightedSamples(phi(N), rng.random(N), next_phi, rng.choice([0.25, 1.0], N))
 
 
 def dense(phi):
