@@ -165,7 +165,7 @@ class Planner:
 
     def size(self, state: Any) -> int | None:
         """How many queries the next ask makes; None when the planner is done. Write it where an ask is costly."""
-        ask = self.ask(state, np.random.default_rng(0))
+        ask = require_ask(self, self.ask(state, np.random.default_rng(0)))
         return None if ask is None else ask.size
 
     def numbers(self, state: Any) -> Mapping[str, float | Sum]:
@@ -197,9 +197,10 @@ class Planner:
 
         By default one whole step on a copy of the state, for planners whose steps are small.
         """
-        ask = self.ask(state, rng)
+        ask = require_ask(self, self.ask(state, rng))
         if ask is not None and ask.core_index is not None:
-            self.tell(type(state)(*(copy.copy(value) for value in state)), made_up(ask), rng)
+            trial = type(state)(*(copy.copy(value) for value in state))
+            require_state(self, self.tell(trial, made_up(ask), rng), state)
 
     # Given.
 
@@ -292,7 +293,8 @@ def require_ask(planner: Planner, ask: Any) -> Ask | None:
                 or index.dtype.kind not in "iu"
                 or (len(index) and not 0 <= index.min() <= index.max() < m)
             ):
-                what = f"asked for core pairs {index.ravel()[:8].tolist()}, of shape {index.shape} and dtype {index.dtype}"
+                few = index.ravel()[:8].tolist()
+                what = f"returned from `ask` the core pairs {few}, of shape {index.shape} and dtype {index.dtype}"
                 raise broken(
                     planner, what, f"`core_index` holds whole numbers from 0 to m - 1 = {m - 1}, shape (n,)"
                 )
