@@ -48,7 +48,7 @@ def naive(problem, T, beta=None, seed=0):
     Phi, H = dense(core.features(problem.features), d), 1 / (1 - problem.discount)
     theta, thetas = np.zeros(d), []
     for t in range(1, T + 1):
-        answers = simulator.answer(Ask(core_index=np.arange(len(core)), n_initial=1))
+        answers = simulator.answer(Ask(core_index=np.arange(len(core)), n_initial=1, sweep=t - 1))
         phi, allowed = dense_phi(answers.next_features, d), available(answers.next_features)
         k = np.arange(1, t)
         mean = (k @ np.array(thetas)) / k.sum() if thetas else np.zeros(d)

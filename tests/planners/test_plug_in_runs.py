@@ -92,7 +92,7 @@ def test_a_run_may_move_between_machines(tmp_path, monkeypatch, fault):
     calls: list[int] = []
 
     def step(rng, states, actions):
-        if fault and len(calls) == 25:  # between the solves with 64 and 128 samples
+        if fault and len(calls) == 100:  # a call per sweep: between the solves with 64 and 128 samples
             raise RuntimeError("out of memory")
         return base.model.step(rng, states, actions)
 

@@ -9,7 +9,7 @@ import pytest
 import coreplan
 from coreplan import CoreMirror, Grow, PlugIn, PrimalDual, SampledLP, Status, evaluate, plan
 from coreplan.planning import default_planner, documented_settings
-from coreplan.planning.choose import ACCURACY, CAP
+from coreplan.planning.defaults import ACCURACY, CAP
 from helpers.cores import without
 from helpers.rivers import own
 from helpers.runs import same

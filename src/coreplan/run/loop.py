@@ -104,6 +104,8 @@ class PythonLoop:
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
+            if answers.fault is not None:  # what was answered before it has been told
+                raise answers.fault
             queries, size = self.simulator.queries, self.size()
             if queries >= until or size is None or queries + size > budget:
                 return

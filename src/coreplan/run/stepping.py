@@ -68,7 +68,7 @@ class Run:
         self.problem, self.core, self.planner, self.value = problem, core, planner, value
         self.budget = int(planner.setup.budget)
         self.rng = planner_stream(seed)
-        self.simulator = Simulator(problem, core, seed, block)
+        self.simulator = Simulator(problem, core, seed, None if block is None else int(block))
         self.watch: HullWatch | None = None
         if isinstance(planner.setup, CoreSetup):
             self.watch = HullWatch(planner.setup.frame, problem.discount)

@@ -136,9 +136,14 @@ def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
     return state
 
 
-def batch_of(m: int, most: int) -> int:
-    """Rows in an ask: whole sweeps over m core pairs, where one is at most `most` rows."""
-    return most // m * m if m <= most else most
+def next_rows(filled: int, wanted: int, m: int, most: int) -> int | None:
+    """How many rows to ask for next, of `wanted` in all; None where there are enough.
+
+    Whole sweeps over the m core pairs where one is at most `most` rows. The asks end at the same rows however a run was
+    interrupted.
+    """
+    batch = most // m * m if m <= most else most
+    return min(wanted - filled, batch - filled % batch) if wanted > filled else None
 
 
 def append(state: Any, answers: Answers) -> Any:
