@@ -1,13 +1,13 @@
 """coreplan: plan in large Markov decision processes; a simulator and features in, one compact policy out.
 
-Names and parts are imported when they are first used (PEP 562), so that `import coreplan` alone is quick.
+Names and subpackages are imported when they are first used (PEP 562), so that `import coreplan` alone is quick.
 """
 
 from typing import TYPE_CHECKING
 
 from ._version import __version__
 
-if TYPE_CHECKING:  # for mypy and editors; the table below says the same for Python
+if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below does the same
     from . import base as base
     from . import bench as bench
     from . import cli as cli
@@ -90,7 +90,7 @@ __all__ = [
     "steps",
 ]
 
-_PARTS: dict[str, tuple[str, ...]] = {  # part -> its names that may be had from here
+_PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
         "CoreplanError", "CoverageWarning", "FeatureError", "FileError", "InputError", "SimulatorError",
     ),
@@ -122,7 +122,7 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_PARTS, *(name for name in globals() if name.startswith("__"))})
 
 
-if not TYPE_CHECKING:  # else mypy would believe in any name: `coreplan.plann` too
+if not TYPE_CHECKING:  # otherwise mypy would accept every name, even `coreplan.plann`
 
     def __getattr__(name: str) -> object:
         from importlib import import_module
@@ -131,10 +131,10 @@ if not TYPE_CHECKING:  # else mypy would believe in any name: `coreplan.plann` t
             return import_module(f"{__name__}.{name}")
         if name in _PART_OF:
             value = getattr(import_module(f"{__name__}.{_PART_OF[name]}"), name)
-            globals()[name] = value  # found without this function from now on
+            globals()[name] = value  # the next lookup finds it here, without this function
             return value
         message = f"module '{__name__}' has no attribute '{name}'."
-        if not name.startswith("_"):  # those are asked for by tools, not by people
+        if not name.startswith("_"):  # tools look for such names, people do not
             from .base import nearest
 
             message += nearest(name, {*_PART_OF, *_PARTS})

@@ -1,4 +1,4 @@
-"""The same as `coreplan.theory`'s `Enumerated`: the place where it stood in earlier versions."""
+"""`Enumerated` under its import path of earlier versions; it now lives in `coreplan.theory`."""
 
 from .theory import Enumerated
 

@@ -1,4 +1,4 @@
-"""The same as the LPs of `coreplan.theory`: the place where they stood in earlier versions."""
+"""The paper's LPs under their import path of earlier versions; they now live in `coreplan.theory`."""
 
 from .theory import FORMS, PAIRS, Solution, SolverError, UnboundedError, solve
 

@@ -1,8 +1,8 @@
-"""`SoftmaxPolicy`: what a planner returns. A d-vector, a scale, and the features it speaks about.
+"""`SoftmaxPolicy`, what a planner returns: a d-vector, a scale, and the features they belong to.
 
-pi(a|x) = softmax_a(scale * phi(x, a) . theta); scale = infinity is the greedy policy, ties to the
-lowest index. Saved as `.npz` of numbers only: the description is JSON stored as bytes, nothing is
-pickled, so loading cannot execute code.
+pi(a|x) = softmax_a(scale * phi(x, a) . theta); scale = infinity is the greedy policy, with ties broken by the
+lowest index. It is saved as a `.npz` of numbers only: the description is JSON stored as bytes and nothing is
+pickled, so that loading cannot execute code.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ POLICY_FILE = "policy.npz"
 
 @dataclass(frozen=True)
 class SoftmaxPolicy:
-    """One compact policy.
+    """A policy given by d numbers and a scale: pi(a|x) = softmax_a(scale * phi(x, a) . theta).
 
     Parameters
     ----------
     theta: `[d]`, finite.
-    scale: beta of `softmax(beta * phi . theta)`; positive, infinity for greedy. Zero theta is the uniform policy
-        at any finite scale.
-    features: the feature map; may be None for a policy loaded without one, which then cannot act.
-    problem_name: for a built-in problem, the name that rebuilds its features.
+    scale: beta in `softmax(beta * phi . theta)`; positive, infinity for the greedy policy. With theta = 0 the policy is
+        uniform at any finite scale.
+    features: the feature map; None for a policy loaded without one, which cannot act.
+    problem_name: for a built-in problem, the name from which its features can be rebuilt.
     """
 
     theta: FloatArray
@@ -57,18 +57,18 @@ class SoftmaxPolicy:
 
     @classmethod
     def uniform(cls, features: Features) -> SoftmaxPolicy:
-        """The policy that plays every action equally often: the paper's pi_1."""
+        """The policy that takes every action with the same probability: the paper's pi_1."""
         return cls(np.zeros(features.dimension), 1.0, features)
 
     def probabilities(self, states: States) -> FloatArray:
-        """pi(a|x), `[n, A]`, for a batch of states."""
+        """pi(a|x) for a batch of states: `[n, A]`."""
         features, states = self._ready(states)
         p = np.empty((len(states), features.n_actions))
         softmax.probabilities(checked(features, states), self.theta, self.scale, p)
         return p
 
     def act(self, states: States, rng: np.random.Generator | int) -> IntArray:
-        """One action for each state of the batch, `[n]`. Pass a Generator to go on with its stream."""
+        """One action for each state of the batch, `[n]`. `rng` is a seed, or a Generator whose stream is continued."""
         features, states = self._ready(states)
         n = len(states)
         actions = np.empty(n, dtype=np.int64)
@@ -106,7 +106,7 @@ class SoftmaxPolicy:
 
     @classmethod
     def load(cls, path: str | Path, features: Features | None = None) -> SoftmaxPolicy:
-        """Read a policy; with `features`, check that they are the ones it was made for."""
+        """Read a policy; if `features` are given, check that they are the ones it was made for."""
         arrays, meta = files.read_npz(Path(path), "coreplan policy", VERSION)
         theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
         numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.shape == ()
@@ -121,9 +121,9 @@ class SoftmaxPolicy:
 
 
 def load_policy(path: str | Path, problem: Problem | None = None) -> SoftmaxPolicy:
-    """The policy in a file or a run's folder.
+    """Load the policy from a file or from a run's folder.
 
-    A policy of a built-in problem finds its features by itself. For a problem of your own give
+    The features of a built-in problem are found by its name. For a problem of your own pass
     `problem`: loading never imports or runs code named in the file.
     """
     path = Path(path)

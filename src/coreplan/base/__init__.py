@@ -1,4 +1,4 @@
-"""What everything stands on: errors, seeds, files, memory, array types. Imports nothing of ours."""
+"""What every other part builds on: errors, seeds, files, memory, array types. Imports no other part of coreplan."""
 
 from .errors import (
     CoreplanError,

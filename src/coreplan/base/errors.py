@@ -1,4 +1,4 @@
-"""The one place for errors: what was wrong, the value, what would be right, what to do next.
+"""All error classes. A message says what was wrong, the value, what would be right, and what to do next.
 
 Everything coreplan raises on purpose is a `CoreplanError`, so a caller needs one `except`, and the
 command line prints its message as a paragraph without a traceback.
@@ -18,15 +18,15 @@ class CoreplanError(Exception):
 
 
 class InputError(CoreplanError, ValueError):
-    """Something the caller gave is not usable: a hyperparameter, a name, a shape."""
+    """The caller passed something unusable: a hyperparameter, a name, a shape."""
 
 
 class SimulatorError(CoreplanError, RuntimeError):
-    """The user's simulator raised, or returned something that is not an answer."""
+    """The user's simulator raised, or returned something that is not a valid reward or state."""
 
 
 class FeatureError(CoreplanError, RuntimeError):
-    """The user's feature map raised, or returned something that breaks its own declaration."""
+    """The user's feature map raised, or returned something that contradicts its declared sizes or radius."""
 
 
 class FileError(CoreplanError, OSError):
@@ -34,11 +34,11 @@ class FileError(CoreplanError, OSError):
 
 
 class CoverageWarning(UserWarning):
-    """States lie outside the box that the features were made for; nothing is wrong yet, but it should be known."""
+    """States lie outside the box that the features were made for: not an error, but the policy may be poor there."""
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
-    """A closing sentence that suggests the option closest to `name` and lists them all."""
+    """The end of an error message: suggests the option closest to `name` and lists all options."""
     options = sorted(options)
     close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -46,7 +46,7 @@ def nearest(name: str, options: Iterable[str]) -> str:
 
 
 def require_positive(owner: str, **values: float | None) -> None:
-    """Raise unless every given value is a positive finite number; None means "not given"."""
+    """Raise InputError unless every value is a positive finite number; None means "not given" and passes."""
     for name, value in values.items():
         if value is None:
             continue
@@ -55,7 +55,7 @@ def require_positive(owner: str, **values: float | None) -> None:
 
 
 def require_count(owner: str, least: int = 1, **values: int | None) -> None:
-    """Raise unless every given value is a whole number of at least `least`; None means "not given"."""
+    """Raise InputError unless every value is a whole number of at least `least`; None means "not given" and passes."""
     for name, value in values.items():
         if value is None:
             continue
@@ -67,7 +67,7 @@ def require_count(owner: str, least: int = 1, **values: int | None) -> None:
 
 
 def require_choice(owner: str, options: Iterable[str], **values: str) -> None:
-    """Raise unless every value is one of the options."""
+    """Raise InputError unless every value is one of the options."""
     for name, value in values.items():
         if value not in tuple(options):
             raise InputError(f"`{owner}:{name}=...` must be one of {', '.join(options)}; got {value!r}.")
@@ -76,5 +76,5 @@ def require_choice(owner: str, options: Iterable[str], **values: str) -> None:
 def _float(value: numbers.Real) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # a whole number too large for a float
         return float("inf")

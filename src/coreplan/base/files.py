@@ -1,4 +1,4 @@
-"""Files that cannot execute code and are never half written: npz of numbers, JSON, text; and a lock."""
+"""Files that cannot execute code when loaded and are never half written (npz of numbers, JSON, text), and a folder lock."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from .errors import FileError
 
-_META = "meta"  # JSON as bytes: numbers only, like the rest
+_META = "meta"  # JSON as an array of bytes, so that the file holds nothing but arrays of numbers
 _SUM = "checksum"
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write `data` so that `path` holds the old content or the new, whatever happens in between."""
+    """Write `data` so that `path` always holds either all of the old content or all of the new, even after a crash."""
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as f:
@@ -40,12 +40,12 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, atomically."""
+    """Write `value` as JSON, atomically."""
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """Write arrays of numbers and their description with a checksum of all, atomically."""
+    """Write arrays of numbers, their description `meta` and a checksum over both, atomically."""
     everything = {_META: np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8), **arrays}
     for name, array in everything.items():
         if array.dtype.kind not in "fiub":
@@ -56,7 +56,7 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str,
 
 
 def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_npz` wrote; anything else is a FileError that says what was found."""
+    """Read what `write_npz` wrote; any other file raises a FileError that says what was found."""
     damaged = f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign"
     try:
         archive = np.load(path, allow_pickle=False)
@@ -68,9 +68,9 @@ def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any
         raise FileError(f"There is no file {path}.") from None
     except FileError:
         raise
-    except Exception as error:  # bytes from anywhere: zip, zlib and npy readers each fail in their own ways
+    except Exception as error:  # on arbitrary bytes the zip, zlib and npy readers raise errors of many kinds
         raise FileError(f"{damaged} ({error}).") from None
-    # The zip reader checks its own sums only when it happens to read to the end.
+    # We keep a checksum of our own, since the zip reader checks its own only if it happens to read to the end.
     checksum = arrays.pop(_SUM, None)
     try:
         meta = json.loads(arrays[_META].tobytes())
@@ -99,7 +99,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 class FolderLock:
-    """An OS lock on a folder, held while the process lives and freed when it dies, however it dies."""
+    """An OS lock on a folder. The system frees it when the process dies, however it dies."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -138,7 +138,7 @@ _HELD: set[FolderLock] = set()
 
 def _after_fork() -> None:
     for lock in list(_HELD):
-        lock.close()  # a worker that the simulator forks must not hold the lock when we are gone
+        lock.close()  # a worker that the simulator forks must not go on holding the lock after this process ends
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,17 +1,17 @@
-"""How much memory may be used; asked before anything large is stored."""
+"""How much memory coreplan may use; checked before anything large is stored."""
 
 from __future__ import annotations
 
 import math
 import os
 
-SHARE = 0.5  # of the memory that is available
+SHARE = 0.5  # the part of the available memory that coreplan allows itself
 
 
 def available_memory() -> float:
-    """Bytes that may be used, as far as the system says; else infinity."""
+    """Bytes of available memory; of physical memory where only that is known; infinity where neither is."""
     try:
-        with open("/proc/meminfo") as file:  # caches count as free here, as they should
+        with open("/proc/meminfo") as file:  # MemAvailable rightly counts caches as free
             return next(1024.0 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
     except (OSError, ValueError, StopIteration):
         pass

@@ -1,9 +1,9 @@
-"""The one place for seeds: two streams from one seed, and nothing else is random.
+"""All randomness: two streams of random numbers derived from one seed.
 
-The planner's stream is one PCG64 generator, stored in checkpoints. The simulator's is Philox, keyed
-by the seed and positioned by the number of the *block* of queries, so that the noise of a block does
-not depend on who simulates it, nor on retries and resumes. Blocks of different *lanes* have nothing in common: a run,
-sweeps over a core set, and each kind of judge have one of their own.
+The planner's stream is one PCG64 generator, stored in checkpoints. The simulator's stream is Philox, keyed
+by the seed and positioned by the number of the *block* of queries. So the noise of a block does not depend on
+who simulates it, nor on retries and resumes. Blocks of different *lanes* share no noise: a run,
+sweeps over a core set, pools, and each kind of judge have a lane of their own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _PLANNER = 0x706C616E  # keeps the planner's stream apart from a user's own defa
 
 
 def check_seed(seed: Any) -> int:
-    """The seed as an int in [0, 2^64), or an error."""
+    """The seed as an int in [0, 2^64); raises InputError if it is not one."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= int(seed) < 2**64:
         raise InputError(f"A seed is a whole number from 0 to 2^64 - 1, got {seed!r}.")
     return int(seed)
 
 
 def as_generator(rng: Any) -> np.random.Generator:
-    """A Generator as it is, or a fresh one from a seed."""
+    """`rng` itself if it is a Generator, otherwise a fresh Generator from the seed `rng`."""
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(check_seed(rng))
 
 
@@ -36,7 +36,7 @@ def planner_stream(seed: int) -> np.random.Generator:
 
 
 class Lane(IntEnum):
-    """What blocks of noise are for. Initial states are drawn from the lane's own second half."""
+    """What a block of noise is used for. Each lane has two streams: one for transitions, one for initial states."""
 
     RUN = 0
     SWEEPS = 1
@@ -49,17 +49,17 @@ class Lane(IntEnum):
 def simulator_stream(
     seed: int, block: int, lane: Lane = Lane.RUN, piece: int = 0, initial: bool = False
 ) -> np.random.Generator:
-    """The simulator's generator for one block of queries, or for the initial states that are drawn with it.
+    """The simulator's generator for one block of queries, or (`initial`) for the initial states drawn with that block.
 
-    The four words of the counter, from the highest: the block's number, its lane, the piece where a block is cut into
-    several, and what counts the draws: 2^64 times four numbers.
+    The four 64-bit words of Philox's counter, from the highest: the block's number; its lane; the piece, where a block
+    is cut into several; and a word that Philox itself counts up, which leaves 2^64 times four numbers per stream.
     """
     counter = np.array([0, piece, 2 * lane + initial, block], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=seed, counter=counter))
 
 
 def key_of(seed: Any) -> int:
-    """A seed as it is; of a Generator one that it draws."""
+    """An integer seed: `seed` itself, or one drawn from it if it is a Generator."""
     return int(seed.integers(0, 2**63)) if isinstance(seed, np.random.Generator) else check_seed(seed)
 
 
@@ -69,7 +69,7 @@ def state_of(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def restore(rng: np.random.Generator, state: dict[str, Any]) -> None:
-    """Put back what `state_of` returned."""
+    """Set the generator to a state that `state_of` returned."""
     rng.bit_generator.state = _arrays(state)
 
 

@@ -16,7 +16,7 @@ IntArray = NDArray[np.int64]
 
 
 def as_states(states: Any, shape: tuple[int, ...], dtype: Any, who: str) -> States:
-    """States as the contiguous array that a compiled kernel may read without looking, or an error."""
+    """States as a contiguous array `[n, *shape]` of `dtype`, safe for compiled kernels; else an InputError about `who`."""
     states = np.asarray(states)
     if states.ndim == 0 or states.shape[1:] != shape:
         raise InputError(

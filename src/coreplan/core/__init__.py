@@ -1,4 +1,4 @@
-"""Core sets (Assumption 1): the m pairs that a planner queries, their features factorised, choosing them from a pool."""
+"""Core sets (Assumption 1): the m pairs that a planner queries, their factorised features, and how to choose them."""
 
 from .coreset import CORE_FILE, CoreSet, pair_features
 from .coverage import HullWatch

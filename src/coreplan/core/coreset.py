@@ -13,8 +13,8 @@ from ..problem import Problem
 
 VERSION = 1
 KIND = "coreplan core set"
-CORE_FILE = "core.npz"  # in a run's folder
-_NUMBERS = 1 << 22  # of features in a batch
+CORE_FILE = "core.npz"  # the name in a run's folder
+_NUMBERS = 1 << 22  # the most numbers in a batch of features
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CoreSet:
         if states.dtype.hasobject:
             raise InputError("`CoreSet(states=...)` must be an array of numbers, got Python objects.")
         if states.dtype.kind == "f":
-            states = states + 0.0  # -0.0 is 0.0
+            states = states + 0.0  # turns -0.0 into 0.0
         actions = actions.astype(np.int64)
         seen: dict[bytes, int] = {}
         for j in range(len(actions)):
@@ -54,7 +54,7 @@ class CoreSet:
 
     @classmethod
     def of(cls, problem: Problem) -> CoreSet:
-        """The core set that the problem brings."""
+        """The core set that comes with the problem."""
         if problem.core_pairs is None:
             raise InputError(
                 f"The problem '{problem.name}' brings no core set. Give one: CoreSet(states, actions), or "
@@ -64,9 +64,9 @@ class CoreSet:
 
     @classmethod
     def distinct(cls, states: States, actions: IntArray) -> CoreSet:
-        """The distinct ones of these pairs, in the order of their first appearance."""
+        """These pairs without duplicates, in the order of their first appearance."""
         flat = np.ascontiguousarray(states).reshape(len(actions), -1)
-        flat = flat + 0.0 if flat.dtype.kind == "f" else flat  # -0.0 is 0.0
+        flat = flat + 0.0 if flat.dtype.kind == "f" else flat  # turns -0.0 into 0.0
         columns = [np.ascontiguousarray(x).view(np.uint8).reshape(len(actions), -1) for x in (flat, actions)]
         _, first = np.unique(np.hstack(columns), axis=0, return_index=True)
         first.sort()
@@ -97,7 +97,10 @@ class CoreSet:
 
 
 def pair_features(features: Features, states: States, actions: IntArray, what: str = "Pair") -> Phi:
-    """phi of the pairs: `[n, d]`, or Sparse with `[n, k]`; in batches, since a feature map answers for all actions."""
+    """The features of n pairs: `[n, d]`, or Sparse `[n, k]`. `what` names a pair in error messages.
+
+    Computed in batches, since a feature map computes all actions of a state.
+    """
     bad = np.flatnonzero((actions < 0) | (actions >= features.n_actions))
     if len(bad):
         raise InputError(
@@ -114,7 +117,7 @@ def pair_features(features: Features, states: States, actions: IntArray, what: s
 
 
 def _checked_rows(phi: Phi, states: States, actions: IntArray, start: int) -> Phi:
-    """Of features for all actions `[n, A, ...]` those of one action each, which must be available."""
+    """From features of all actions `[n, A, ...]` the row of one action per state, which must be available."""
     bad = np.flatnonzero(~available(phi)[np.arange(len(actions)), actions])
     if len(bad):
         raise unavailable_core(states[bad[0]], int(actions[bad[0]]), start + int(bad[0]))

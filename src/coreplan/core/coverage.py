@@ -1,8 +1,9 @@
-"""Assumption 1, watched: do the features that a run meets lie in the convex hull of its core features?
+"""A watch over Assumption 1: do the features that a run meets lie in the convex hull of its core features?
 
-Every planner with a core set extrapolates where they do not, and none can tell from its own numbers. So a run looks at
-the features of initial and next states as they come, for all planners in the same way, and doubts its result where they
-lie outside. What is not met, or met rarely by a long run, is not seen: `check` and `certify` look elsewhere.
+Where they do not, every planner with a core set extrapolates, and none can tell from its own numbers. So a run looks at
+the features of initial and next states as they come, in the same way for all planners, and declares its result doubtful
+if they lie outside. It cannot see what a run never meets, and may miss what a long run meets rarely; `check` and
+`certify` test other states.
 """
 
 from __future__ import annotations
@@ -18,53 +19,54 @@ from ..features import UNAVAILABLE, Phi, as_sparse, available, dense, is_sparse,
 from .frame import LARGEST, Frame
 from .nearest import nearest
 
-COST = 0.01  # of normalised value: what a feature outside may cost over a horizon before a result is doubtful
-ROUNDING = 1e-6  # below this nothing is outside
-BLUR = 0.05  # where the rounding of features, seen in white coordinates, is larger than this, nothing is measured
-_LOOK = 1e8  # multiplications of a look
-_NEAREST = 4e9  # multiplications of a run that go into nearest points; there are cheaper looks, less sharp
-_OFTEN = 128  # looks until the count of queries has grown by a factor e, once they are many
-_DIRECTIONS = 128  # in which the core's hull is compared with what comes
+COST = 0.01  # normalised value that features outside may cost over the horizon before a result is doubtful
+ROUNDING = 1e-6  # a smaller distance does not count as outside
+BLUR = 0.05  # if whitening amplifies the features' rounding errors beyond this, no distance is reported
+_LOOK = 1e8  # multiplications per look
+_NEAREST = 4e9  # multiplications per run for exact nearest points; after that, only lower bounds
+_OFTEN = 128  # looks while the number of queries grows by a factor e, once there are many queries
+_DIRECTIONS = 128  # number of directions in which features are compared with the core's hull
 
 
 class HullWatch:
-    """Looks at features and remembers how far outside the hull of the core features the farthest was.
+    """Looks at features and remembers in `far` how far outside the hull of the core features the farthest one was.
 
-    `far` does not depend on the units of the features. Where the core features are independent, a feature has one set of
-    coefficients over them, and `far` is their mass that is negative, or off 1, or that the core does not reach. Where
-    they are not (m > d), it is the distance from the hull after whitening (Phi~' Phi~ = I), in lengths of the longest core
-    feature: bounded from below for all features, by some directions, and exact for some features.
+    `far` does not depend on the units of the features. If the core features are linearly independent, a feature vector
+    has unique coefficients over them, and `far` is the sum of their negative parts, the difference of their sum from 1, or
+    the part of the feature outside the core's span, whichever is largest. If they are dependent (m > d), `far` is the
+    distance from the hull after whitening (Phi~' Phi~ = I), in units of the longest core feature: a lower bound from a
+    number of directions for all features, and exact for some of them.
     """
 
     def __init__(self, frame: Frame, discount: float) -> None:
         self.frame, self.discount = frame, discount
         self.far = 0.0
-        self.rows = 0  # states looked at
-        self.due = 0  # queries at which the next look is due
-        self.work = 0.0  # spent on nearest points
+        self.rows = 0  # number of states looked at
+        self.due = 0  # number of queries at which the next look is due
+        self.work = 0.0  # multiplications spent on nearest points
 
     @property
     def tolerance(self) -> float:
-        """The distance that may cost COST: an error of theta.phi adds up over 1/(1 - gamma) steps."""
+        """The distance that may cost `COST` of normalised value: errors of theta . phi add up over 1/(1-gamma) steps."""
         return max(COST * (1.0 - self.discount), ROUNDING)
 
     @property
     def outside(self) -> float:
-        """`far`; NaN where the core set is too large for it to be measured, or so ill-conditioned that rounding hides it."""
+        """`far`; NaN if the core set is too large to measure it, or so ill-conditioned that rounding hides it."""
         if self._axes is not None or self.far > self.tolerance:
             return self.far
         return self.far if self._hull is not None and self._hull.white_error < BLUR else np.nan
 
     def mark(self) -> list[float]:
-        """What has been seen, as JSON types; `return_to` puts it back."""
+        """What has been seen so far, as JSON types; `return_to` restores it."""
         return [self.far, self.rows, self.due, self.work]
 
     def return_to(self, mark: Any) -> None:
-        """Put back what `mark` returned."""
+        """Restore what `mark` returned."""
         self.far, self.rows, self.due, self.work = float(mark[0]), int(mark[1]), int(mark[2]), float(mark[3])
 
     def see(self, queries: int, *batches: Phi | None) -> None:
-        """Look at the features that came with an ask, after `queries` in all; seldom where asks are many."""
+        """Look at the features that an ask returned, after `queries` in total; skips most asks once they are many."""
         if queries < self.due:
             return
         self.due = queries + queries // _OFTEN
@@ -73,7 +75,7 @@ class HullWatch:
                 self.look(phi)
 
     def look(self, phi: Phi) -> None:
-        """Measure a batch `[n, A, ...]`."""
+        """Measure a batch of features `[n, A, ...]`."""
         if self._axes is not None:
             index, weight = as_sparse(phi)
             self.far = max(self.far, _beyond_axes(index, weight, *self._axes, is_sparse(phi)))
@@ -86,7 +88,7 @@ class HullWatch:
 
     @property
     def finding(self) -> str:
-        """What is wrong, in a sentence: features were met outside, or nothing could be measured; empty where nothing is."""
+        """The reason for doubt: features lie outside the hull, or nothing could be measured; empty if all is well."""
         if np.isnan(self.outside):
             return (
                 "Whether the core set covers the features that were met was not measured: it is too large, or "
@@ -104,7 +106,10 @@ class HullWatch:
 
     @cached_property
     def _axes(self) -> tuple[FloatArray, float] | None:
-        """1 / c_j at the coordinates of core features c_j e_i, else 0, `[d]`, and the least |c_j|; None for other cores."""
+        """1 / c_j at coordinate i for core features c_j e_i, else 0, `[d]`; and the least |c_j|.
+
+        None unless the core features are multiples of different unit vectors.
+        """
         axes = self.frame.axes
         if axes is None or self.frame.rank < self.frame.m:
             return None
@@ -119,21 +124,22 @@ class HullWatch:
 
 
 class _Hull:
-    """The hull of core features that are not on axes, and how far rows lie outside.
+    """The hull of core features that are not multiples of unit vectors, and how far rows lie outside.
 
-    In white coordinates, Phi~ = white diag(s) Vt, a row is z `[k]`; the sizes of columns and changes of basis drop out.
+    It works in *white* coordinates: with Phi~ = white diag(s) Vt, a row phi becomes z = diag(1/s) Vt phi `[k]`. These do
+    not depend on the scale of the columns of Phi~ or on the choice of basis.
     """
 
     def __init__(self, frame: Frame) -> None:
         m, d = frame.m, frame.d
         self.white, self.s, self.vt, _ = frame.factors  # [m, k], [k], [k, d]
-        self.column = np.abs(frame.matrix).max(axis=0)  # [d], 0 where the core has nothing
+        self.column = np.abs(frame.matrix).max(axis=0)  # [d], the size of each column
         self.unused = self.column == 0.0
         self.column[self.unused] = self.column[self.column > 0].min()
         k = len(self.s)
         self.independent = k == m
         self.size = float(np.linalg.norm(self.white, axis=1).max())
-        # Features of simulators in single precision are right to 1e-7, column by column; white coordinates make it more.
+        # Features in single precision have relative errors of 1e-7 in each column; white coordinates amplify them.
         single = bool((frame.matrix == frame.matrix.astype(np.float32)).all())
         self.error = 4 * 2.0**-23 if single else 16 * 2.0**-52 * np.sqrt(d)
         blown_up = float(np.sqrt((((self.vt * self.column) / self.s[:, None]) ** 2).sum()))
@@ -141,21 +147,24 @@ class _Hull:
         U = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
         self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, k]
         self.support = (self.white @ self.U.T).max(axis=0)  # [K]
-        ones = self.white.sum(axis=0)  # white a = 1, if there is such an a: all of the hull lies on z . a = 1
+        ones = self.white.sum(axis=0)  # if some a has white a = 1, it is this one; the hull lies in z . a = 1
         self.plane = ones if np.abs(self.white @ ones - 1.0).max() < 1e-9 else None  # [k]
         self.gram = self.white @ self.white.T if not self.independent else np.empty((0, 0))
-        self.most = max(8, int(_LOOK / (d * k + 2 * k * max(m, _DIRECTIONS))))  # rows in a look
-        self.price = 2e4 + 4.0 * k**3 + 4.0 * m * k  # of a nearest point
+        self.most = max(8, int(_LOOK / (d * k + 2 * k * max(m, _DIRECTIONS))))  # rows per look
+        self.price = 2e4 + 4.0 * k**3 + 4.0 * m * k  # multiplications per nearest point
 
     def farthest(
         self, rows: FloatArray, left: float, enough: float, rng: np.random.Generator
     ) -> tuple[float, float]:
-        """The largest distance found among rows `[n, d]`, with at most `left` work on nearest points; the work done."""
+        """The largest distance found among rows `[n, d]`, and the work done on nearest points, at most `left`.
+
+        Stops early once it exceeds `enough`.
+        """
         if len(rows) == 0:
             return 0.0, 0.0
         z = rows @ (self.vt.T / self.s)  # [n, k]
         far = self._off_span(rows, z)
-        b = z @ self.white.T  # [n, m], coefficients over the core features, the shortest ones
+        b = z @ self.white.T  # [n, m], coefficients over the core features, of least norm
         off = np.maximum(np.abs(b.sum(axis=1) - 1.0), np.maximum(-b, 0.0).sum(axis=1))
         if self.independent:
             return max(far, float(off.max()) - self.white_error), 0.0
@@ -173,7 +182,7 @@ class _Hull:
         return max(far, self._nearest(targets) / self.size - self.white_error), self.price * len(targets)
 
     def _nearest(self, targets: FloatArray) -> float:
-        """The largest distance of targets `[n, k]` from the hull, exact."""
+        """The largest exact distance of the targets `[n, k]` from the hull."""
         (m, k), n = self.white.shape, len(targets)
         most = min(m, k + 1)
         S, b = np.zeros((n, most), dtype=np.int64), np.zeros((n, most))
@@ -184,14 +193,14 @@ class _Hull:
         return float(distance.max())
 
     def _off_span(self, rows: FloatArray, z: FloatArray) -> float:
-        """The largest entry of a row that is not in the span of the core features, relative to its column's size."""
+        """The largest entry of the rows' parts outside the span of the core features, relative to the column's size."""
         rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) / self.column - self.error  # [d]
-        # What the core has nothing of counts whole, unless it is rounding.
+        # A coordinate that is zero in all core features counts as 1, unless the row's entry is rounding.
         rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > ROUNDING * self.column[self.unused]
         return float(max(rest.max(), 0.0))
 
     def _at_least(self, z: FloatArray) -> FloatArray:
-        """Lower bounds `[n]` on distances from the hull: off its plane, out in some directions, away from its middle."""
+        """Lower bounds `[n]` on distances from the hull: from its plane, in fixed directions, and away from its mean."""
         away = z - self.white.mean(axis=0)
         away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
         radial = (away * z).sum(axis=1) - (away @ self.white.T).max(axis=1)
@@ -203,7 +212,10 @@ class _Hull:
 
 @njit(cache=True, nogil=True)
 def _beyond_axes(index, weight, inverse, least, sparse):
-    """The largest mass of coefficients b_i = phi_i / c_i of a row that is negative, off the core, or missing to sum 1."""
+    """For core features c_i e_i: how far the coefficients b_i = phi_i / c_i of the worst row are from convex ones.
+
+    That is the sum of negative coefficients and of entries off the core's coordinates, or |sum b - 1| if that is larger.
+    """
     worst = 0.0
     for n in range(weight.shape[0]):
         for a in range(weight.shape[1]):
@@ -229,7 +241,7 @@ def _beyond_axes(index, weight, inverse, least, sparse):
 
 @njit(cache=True, nogil=True)
 def _entry(index, weight, i):
-    """The sum of the entries of i's coordinate if i is the first of them, else 0."""
+    """The total weight of entry i's coordinate if i is the first entry with that coordinate, else 0."""
     w = 0.0
     for e in range(index.shape[0]):
         if index[e] == index[i]:
@@ -240,7 +252,7 @@ def _entry(index, weight, i):
 
 
 def _some_rows(phi: Phi, d: int, most: int, rng: np.random.Generator) -> FloatArray:
-    """At most `most` of the features of available actions, at random, dense `[n, d]`."""
+    """The features of available actions, at most `most` of them, chosen at random: dense `[n, d]`."""
     n, a = np.nonzero(available(phi))
     if len(n) > most:
         chosen = rng.choice(len(n), most, replace=False)

@@ -1,8 +1,8 @@
-"""The core features Phi~ (Assumption 1, `ass:Core_SA_approx`) as matrices: factorised once, for everyone who needs them.
+"""The core features Phi~ (Assumption 1, `ass:Core_SA_approx`) as a matrix, factorised once for everyone who needs it.
 
-Interpolating features have core features that are unit vectors, or multiples of them; then nothing is factorised, whatever
-the size. Others go through one singular value decomposition, and all that follows from it: rank, condition, the
-pseudo-inverse with or without a ridge, coordinates, the default radius D.
+Interpolating features have core features that are unit vectors, or multiples of them; these need no factorisation, at any
+size. Others go through one singular value decomposition, which gives rank, condition number, the pseudo-inverse with or
+without a ridge, coordinates, and the default radius D.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from scipy.linalg import qr
 from ..base import FloatArray, InputError, IntArray
 from ..features import Phi, dense, entries, length, single_entries
 
-LARGEST = (
-    16_000_000  # numbers of an m x d matrix up to which it is factorised; 4,000 x 4,000 take about a minute
-)
-RANK = 1e-10  # singular values below this share of the largest are zero
-ROUNDING = 1e-9  # of interpolation weights at a node
+LARGEST = 16_000_000  # the most entries m x d of a matrix to be factorised; 4,000 x 4,000 take about a minute
+RANK = 1e-10  # singular values below this fraction of the largest count as zero
+ROUNDING = 1e-9  # rounding error of interpolation weights at a node
 
 
 class Factors(NamedTuple):
     """Phi~ = U diag(s) V', without the singular values that are zero."""
 
     U: FloatArray  # [m, k]
-    s: FloatArray  # [k], falling
+    s: FloatArray  # [k], decreasing
     Vt: FloatArray  # [k, d]
-    mean_square: float  # of all min(m, d) singular values: the size of the features
+    mean_square: float  # mean of the squares of all min(m, d) singular values: the size of the features
 
 
 class Frame:
-    """Core features, `[m, d]` or Sparse `[m, k]`, and what follows from them; each part is computed when first asked for."""
+    """The core features, `[m, d]` or Sparse `[m, k]`, and what follows from them, each computed on first use."""
 
     def __init__(self, features: Phi, dimension: int) -> None:
         if not entries(features).any():
@@ -44,16 +42,16 @@ class Frame:
             )
         self.features, self.m, self.d = features, length(features), dimension
 
-    # What needs no factorisation.
+    # Properties that need no factorisation.
 
     @cached_property
     def axes(self) -> tuple[IntArray, FloatArray] | None:
-        """Coordinates and lengths `[m]` where every core feature is a multiple of a unit vector, up to rounding."""
+        """If every core feature is a multiple of a unit vector, up to rounding: coordinates and lengths `[m]`; else None."""
         return single_entries(self.features, ROUNDING)
 
     @cached_property
     def units(self) -> IntArray | None:
-        """The coordinates `[m]` where each core feature is a unit vector of its own, up to rounding."""
+        """If the core features are different unit vectors, up to rounding: their coordinates `[m]`; else None."""
         if self.axes is None:
             return None
         at, lengths = self.axes
@@ -62,7 +60,7 @@ class Frame:
 
     @cached_property
     def identity(self) -> bool:
-        """Whether Phi~ = I, exactly."""
+        """Whether Phi~ = I exactly."""
         return self.m == self.d and self.fits and bool((self.matrix == np.eye(self.m)).all())
 
     @cached_property
@@ -72,11 +70,11 @@ class Frame:
 
     @property
     def fits(self) -> bool:
-        """Whether Phi~ is small enough to be written out and factorised."""
+        """Whether Phi~ is small enough to be stored as a dense matrix and factorised."""
         return self.m * self.d <= LARGEST
 
     def require_fit(self) -> None:
-        """An InputError where Phi~ is too large to be factorised and not made of unit vectors."""
+        """Raise InputError if Phi~ is too large to be factorised and not made of unit vectors."""
         if not self.fits and self.units is None:
             raise self._too_large()
 
@@ -88,7 +86,7 @@ class Frame:
             "(coreplan.core.select); or plan with Grow or PrimalDual."
         )
 
-    # What does.
+    # Properties that need the matrix or its factorisation.
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -113,7 +111,7 @@ class Frame:
 
     @property
     def condition(self) -> float:
-        """The largest singular value over the smallest that is not zero."""
+        """The largest singular value divided by the smallest nonzero one."""
         s = self._singular_values
         return float(s.max() / s.min())
 
@@ -126,16 +124,16 @@ class Frame:
         return np.sqrt(squares[squares > 0])
 
     def inverse(self, ridge: float = 0.0) -> FloatArray:
-        """The pseudo-inverse of Phi~, `[d, m]`; with a ridge, relative to the features' size."""
+        """The pseudo-inverse of Phi~, `[d, m]`, regularised by `ridge`, which is relative to the features' size."""
         U, s, Vt, size = self.factors
         return (Vt.T * (s / (s**2 + ridge * size))) @ U.T
 
     def radius(self, discount: float) -> float:
-        """D: a ball for theta of every Q^pi of a linear MDP with an exact core: |pinv(Phi~)| sqrt(m) / (1 - gamma).
+        """D = |pinv(Phi~)| sqrt(m) / (1 - gamma): bounds |theta| for every Q^pi of a linear MDP with an exact core set.
 
-        Q^pi at the core pairs is a vector in [0, 1/(1-gamma)]^m, and theta = pinv(Phi~) of it represents Q^pi everywhere.
-        For unit vectors as core features it is sqrt(m) / (1 - gamma). Where the matrix is too large to be factorised,
-        sqrt(d) / (1 - gamma) is taken, without a proof.
+        There Q^pi at the core pairs is a vector q in [0, 1/(1-gamma)]^m, and theta = pinv(Phi~) q represents Q^pi
+        everywhere. If the core features are unit vectors, D is sqrt(m) / (1 - gamma). If the matrix is too large to be
+        factorised, D is set to sqrt(d) / (1 - gamma), without a proof.
         """
         if self.axes is None and not self.fits:
             return math.sqrt(self.d) / (1.0 - discount)
@@ -144,7 +142,7 @@ class Frame:
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """Coordinates in which theta is measured by its values at the core pairs."""
+        """Coordinates in which the norm of theta is that of its values at the core pairs."""
         if self.identity:
             return Coordinates(self.matrix, np.empty((0, 0)))
         U, s, Vt, _ = self.factors
@@ -153,9 +151,9 @@ class Frame:
 
     @cached_property
     def basis(self) -> tuple[IntArray, FloatArray]:
-        """Core pairs J `[rho]` whose features span those of all, and the pseudo-inverse of theirs, `[d, rho]`.
+        """Core pairs J `[rho]` whose features span those of all core pairs, and the pseudo-inverse of theirs, `[d, rho]`.
 
-        All pairs where they are independent, else a well-conditioned choice (pivoted QR).
+        J is all core pairs if their features are independent, otherwise a well-conditioned choice (pivoted QR).
         """
         _, R, order = qr(self.matrix.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(R))
@@ -163,21 +161,21 @@ class Frame:
         return J, np.linalg.pinv(self.matrix[J])
 
     def outside_span(self, rows: FloatArray) -> FloatArray:
-        """How far rows `[n, d]` lie outside the span of the core features: `[n]`."""
+        """The distance of each row `[n, d]` from the span of the core features: `[n]`."""
         Vt = self.factors.Vt
         return np.linalg.norm(rows - (rows @ Vt.T) @ Vt, axis=1)
 
 
 class Coordinates(NamedTuple):
-    """theta = W z with |z| = |Phi~ theta|: z are the values at the core pairs where the core features are independent.
+    """Coordinates z of theta: theta = W z with |z| = |Phi~ theta|.
 
-    Else z are coordinates in an orthonormal basis U of the values that are possible there. Planning in z does not
-    depend on how features are scaled or mixed. theta has no part outside the span of the core features, of which nothing
-    is known.
+    If the core features are independent, z is the vector of values at the core pairs. Otherwise z are coordinates of these
+    values in an orthonormal basis U of their span. Planning in z does not depend on how features are scaled or mixed.
+    theta has no part outside the span of the core features, where nothing is known.
     """
 
-    U: FloatArray  # [m, k] Phi~ W: the values at the core pairs are U z
-    W: FloatArray  # [d, k]; empty where Phi~ = I
+    U: FloatArray  # [m, k], Phi~ W: the values at the core pairs are U z
+    W: FloatArray  # [d, k]; empty if Phi~ = I
 
     @property
     def m(self) -> int:
@@ -188,7 +186,7 @@ class Coordinates(NamedTuple):
         return int(self.U.shape[1])
 
     def theta(self, z: FloatArray) -> FloatArray:
-        """theta of z, `[d]`."""
+        """theta `[d]` for z `[k]`."""
         return z.copy() if not self.W.size else np.asarray(self.W @ z)
 
     def solve(self, q: FloatArray) -> FloatArray:
@@ -198,7 +196,7 @@ class Coordinates(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def into(f, W, out):
-    """out = W' f, or f itself where W is empty."""
+    """out = W' f, or f itself if W is empty."""
     if W.shape[0] == 0:
         out[:] = f
         return
@@ -210,16 +208,17 @@ def into(f, W, out):
 
 
 class Lift:
-    """From values of core pairs to theta: theta = R q. Scatters q where the core features are unit vectors.
+    """The linear map theta = R q from values q `[m]` at the core pairs to theta `[d]`.
 
-    Then R takes no memory, `place [d]` says which core pair a coordinate is (-1: none), and a feature has one
-    coefficient per core pair; else all d coordinates are kept and R is the regularised pseudo-inverse.
+    If the core features are unit vectors, theta is q scattered to their coordinates: R takes no memory, `place [d]` tells
+    which core pair a coordinate belongs to (-1: none), and a feature vector is stored as `width` = m coefficients.
+    Otherwise R is the regularised pseudo-inverse and all `width` = d coordinates are stored.
     """
 
     def __init__(self, frame: Frame, ridge: float = 0.0) -> None:
         self.frame, self.m, self.d = frame, frame.m, frame.d
         self.R: FloatArray | None = None  # [d, m]
-        self.place, self.width = np.arange(self.d), self.d  # columns of mean next features
+        self.place, self.width = np.arange(self.d), self.d  # width: columns of the mean next features
         if frame.units is None:
             self.R = frame.inverse(ridge)
             return

@@ -1,4 +1,4 @@
-"""A convex hull that grows by one vertex of a pool at a time, and the pool's distances to it, evaluated lazily."""
+"""A convex hull that grows by one point of a pool at a time, and the distances of the pool from it, computed lazily."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..base import FloatArray, IntArray
 from ..features import Phi, as_sparse, column_means, entries, is_sparse, load, products, take
 from .nearest import nearest
 
-_BLOCK = 32  # points a thread takes at once
-_CHUNK = 4096  # points whose coefficients are held padded at once
-ZERO = 1e-6  # a distance this small, relative to the root mean square of the norms, is rounding
+_BLOCK = 32  # points per task of a thread
+_CHUNK = 4096  # points whose padded coefficients are in memory at once
+ZERO = 1e-6  # distances below this, relative to the root mean square of the norms, are rounding
 _NONE = np.empty(0, dtype=np.int32), np.empty(0)
 
 
 class Points:
-    """The rows of a pool for computing: dense `[N, d]` moved to mean zero, which saves digits, or Sparse as they are."""
+    """The rows of a pool in a form for computing: dense `[N, d]` shifted to mean zero for accuracy, or Sparse unchanged."""
 
     def __init__(self, features: Phi) -> None:
         if is_sparse(features):
@@ -45,23 +45,25 @@ class Points:
         return r
 
     def products(self, r: FloatArray) -> FloatArray:
-        """The product of every row with r `[d]`: `[N]`."""
+        """The inner product of every row with r `[d]`: `[N]`."""
         out = np.empty(len(self))
         parallel(lambda a, b: products(take(self.rows, slice(a, b)), r, out[a:b]), len(self), _CHUNK)
         return out
 
     def squares(self, centre: FloatArray) -> FloatArray:
-        """Squared distances of all rows from `centre [d]`, up to rounding of the size of the norms."""
+        """Squared distances of all rows from `centre [d]`, `[N]`; their rounding error is relative to the norms."""
         return self.norms - 2.0 * self.products(centre) + np.square(centre).sum()
 
     def farthest_from_mean(self) -> int:
-        """A vertex of the rows' hull, since a convex function is largest at one."""
+        """The row farthest from the mean: a vertex of the rows' hull, since a convex function is largest at a vertex."""
         return int(np.argmax(self.squares(self.mean)))
 
 
 def parallel(work: Callable[[int, int], None], n: int, block: int) -> None:
-    """`work(start, end)` on blocks of 0..n in threads. Compiled work leaves the interpreter free; bits do not
-    depend on the number of threads, since the blocks do not."""
+    """Call `work(start, end)` on blocks of 0..n, in threads; compiled work releases the interpreter lock.
+
+    Results do not depend on the number of threads, since the blocks do not.
+    """
     edges = [(a, min(a + block, n)) for a in range(0, n, block)]
     threads = min(len(edges), _cores())
     if threads <= 1:
@@ -78,10 +80,11 @@ def _cores() -> int:
 
 
 class GrowingHull:
-    """conv of chosen points, with an upper bound on every point's distance.
+    """The convex hull of chosen points, with an upper bound on the distance of every point of the pool.
 
-    Vertices are only added, so a distance once exact remains an upper bound. `farthest` re-evaluates from the top: it needs
-    only those points whose bound exceeds the largest exact distance. Each keeps its active set to start from.
+    Vertices are only ever added, so a distance that was exact remains an upper bound. `farthest` re-evaluates the points
+    with the largest bounds first, and only those whose bound exceeds the largest exact distance. Each evaluated point keeps
+    its *active set* (the vertices with positive weight in its nearest point) as the start of the next evaluation.
     """
 
     def __init__(self, points: Points) -> None:
@@ -90,12 +93,12 @@ class GrowingHull:
         self.vertices = np.empty(0, dtype=np.int64)  # [m]
         self.G = np.empty((64, 64))  # products of the vertices, in the corner [m, m]
         self.bound = np.full(N, np.inf)  # [N]
-        self.known = np.zeros(N, dtype=np.int64)  # [N], the number of vertices for which the bound is exact
-        self.sets: dict[int, tuple[IntArray, FloatArray]] = {}  # active vertices and weights, where evaluated
+        self.known = np.zeros(N, dtype=np.int64)  # [N], the number of vertices when the bound was last exact
+        self.sets: dict[int, tuple[IntArray, FloatArray]] = {}  # point -> active vertices and their weights
         self.evaluations = 0
 
     def add(self, z: int) -> None:
-        """Point z becomes a vertex."""
+        """Make point z a vertex."""
         m = self.m
         if m == len(self.G):
             G = np.empty((2 * m, 2 * m))
@@ -103,16 +106,16 @@ class GrowingHull:
             self.G = G
         row = self.points.row(z)
         self.vertices = np.append(self.vertices, z)
-        self.sets.pop(z, None)  # its nearest point is now itself, not a mixture that rounds to it
+        self.sets.pop(z, None)  # its nearest point is now itself, not a mixture
         products(take(self.points.rows, self.vertices), row, self.G[m, : m + 1])
         self.G[:m, m] = self.G[m, :m]
         self.m += 1
-        if m == 0:  # the first bounds: distances from the vertex, plus what rounding may have taken away
+        if m == 0:  # the first bounds: distances from this vertex, plus a margin for rounding
             slack = 1e-14 * (self.points.norms + self.G[0, 0])
             self.bound = np.sqrt(np.maximum(self.points.squares(row), 0.0) + slack)
 
     def farthest(self) -> tuple[int, float]:
-        """The point that is farthest from the hull, up to rounding, and its distance, exact."""
+        """The point farthest from the hull, up to rounding, and its exact distance."""
         exact = np.flatnonzero(self.known == self.m)
         best, width = float(self.bound[exact].max(initial=-1.0)), _BLOCK
         while True:
@@ -127,7 +130,10 @@ class GrowingHull:
         return z, best
 
     def refresh(self, zs: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Make the bounds of the points `zs [n]` exact; their active sets as `count [n]`, `S` and `b [n, k]`."""
+        """Make the bounds of the points `zs [n]` exact.
+
+        Returns their active sets: the sizes `count [n]`, the vertices `S [n, k]` and the weights `b [n, k]`.
+        """
         n, k = len(zs), min(self.m, self.points.d + 1)
         S, b = np.zeros((n, k), dtype=np.int64), np.zeros((n, k))
         count, distance = np.zeros(n, dtype=np.int64), np.empty(n)
@@ -150,12 +156,12 @@ class GrowingHull:
         return count, S, b
 
     def remember(self, zs: IntArray, count: IntArray, S: IntArray, b: FloatArray) -> None:
-        """Keep active sets to start from."""
+        """Store active sets as the start of the next evaluation."""
         for i, z in enumerate(zs):
             self.sets[z] = S[i, : count[i]].astype(np.int32), b[i, : count[i]].copy()
 
     def coefficients(self) -> tuple[sparse.csr_matrix, FloatArray]:
-        """B `[N, m]` with the nearest points `B C` of the whole pool, and the distances `[N]`, all exact."""
+        """Exact for the whole pool: B `[N, m]`, such that B C are the nearest points for vertices C, and distances `[N]`."""
         N = len(self.points)
         counts, indices, weights = [], [], []
         for start in range(0, N, _CHUNK):

@@ -1,7 +1,7 @@
-"""Is a feature inside the convex hull of the core features? Assumption 1's error, measured, by one rule.
+"""Distances from the convex hull of the core features (the error in Assumption 1), and one rule for "inside".
 
-Two ways to the nearest point: for very many points the compiled method of `nearest.py` (distances to 1e-7 of the
-features' size), for the paper's own definitions Wolfe's, to all digits.
+There are two methods for the nearest point: that of `nearest.py` for very many points (distances accurate to 1e-7 of the
+features' size), and Wolfe's, accurate to all digits, for the paper's own definitions.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from ..features import Phi, dense, entries, length, stack, take
 from .frame import Frame
 from .growing import GrowingHull, Points
 
-TOLERANCE = 1e-5  # of the core features' size: a distance below it is rounding, of single precision too
-MOST = 5000  # core pairs whose products are held as an m x m matrix
+TOLERANCE = 1e-5  # relative to the core features' size; smaller distances are rounding, maybe of float32
+MOST = 5000  # the most core pairs whose inner products are stored as an m x m matrix
 
 
 def is_inside(distance: float, core_features: Phi) -> bool:
-    """Whether a distance from the hull is no more than rounding, relative to the root mean square of the core's norms."""
+    """Whether a distance from the hull is only rounding, relative to the root mean square of the core features' norms."""
     size = math.sqrt(float((entries(core_features) ** 2).sum(axis=1).mean()))
     return distance <= TOLERANCE * size
 
 
 def measurable(frame: Frame) -> bool:
-    """Whether `hull_distances` can be computed: unit vectors, or at most `MOST` core pairs."""
+    """Whether `hull_distances` can be computed: the core features are unit vectors, or there are at most `MOST` of them."""
     return frame.units is not None or frame.m <= MOST
 
 
 def hull_distances(frame: Frame, rows: Phi) -> FloatArray:
     """The distance of every row `[N, d]` from the convex hull of the core features: `[N]`.
 
-    Where the core features are unit vectors, as those of interpolating features are, the hull is a simplex and the
-    distance is that of a projection onto it, for any m. Otherwise m is at most 5,000.
+    If the core features are unit vectors, as those of interpolating features are, the hull is a simplex and the
+    distance comes from a projection onto it, for any m. Otherwise m must be at most 5,000.
     """
     if frame.units is not None:
         each = (dense(take(rows, slice(n, n + 1)), frame.d)[0] for n in range(length(rows)))
@@ -53,12 +53,12 @@ def hull_distances(frame: Frame, rows: Phi) -> FloatArray:
 
 
 def _to_simplex(row: FloatArray, units: IntArray) -> float:
-    """The distance from {x >= 0, sum x = 1} on the coordinates `units`."""
+    """The distance of a row from the simplex {x >= 0, sum x = 1} on the coordinates `units`."""
     inside = row[units]
     outside = max(float(row @ row - inside @ inside), 0.0)
     if outside == 0.0 and inside.min() >= 0.0 and abs(inside.sum() - 1.0) <= 1e-12:
         return 0.0
-    u = np.sort(inside)[::-1]  # the classic projection: subtract tau, cut at zero
+    u = np.sort(inside)[::-1]  # the usual projection: subtract tau, clip at zero
     tau = (np.cumsum(u) - 1.0) / np.arange(1, len(u) + 1)
     nearest = np.maximum(inside - tau[np.flatnonzero(u > tau)[-1]], 0.0)
     return float(np.sqrt(outside + np.square(inside - nearest).sum()))
@@ -66,10 +66,10 @@ def _to_simplex(row: FloatArray, units: IntArray) -> float:
 
 @njit(cache=True, nogil=True)
 def _nearest(points, y, b, tolerance):
-    """min |points' b - y| over the simplex, into `b [m]`; returns the distance. Wolfe (1976).
+    """Write the b of the simplex that minimises |points' b - y| into `b [m]`; return the distance. Wolfe (1976).
 
-    Works on p_j = points_j - y. Major step: add the point that most decreases p_j . x; minor steps: move to the
-    affine minimiser of the active points, dropping those whose coefficient would turn negative.
+    Works on p_j = points_j - y and the current point x. Major step: activate the point with the smallest p_j . x. Minor
+    steps: move to the affine minimiser of the active points, dropping those whose coefficient would turn negative.
     """
     m, d = points.shape
     P = points - y
@@ -98,8 +98,8 @@ def _nearest(points, y, b, tolerance):
         active[n] = new
         n += 1
         while True:
-            # Affine minimiser sum c_i p_i with sum c_i = 1. In units c_i |p_i| a far point does not spoil the system:
-            # [0 1/|p|'; 1/|p| cosines] [mu; c |p|] = [1; 0], with one row scaled by the smallest |p|.
+            # Affine minimiser sum c_i p_i with sum c_i = 1. Solving for c_i |p_i| keeps the system well-conditioned when a
+            # point is far away: [0 1/|p|'; 1/|p| cosines] [mu; c |p|] = [1; 0], with one row scaled by the smallest |p|.
             K = np.zeros((n + 1, n + 1))
             right = np.zeros(n + 1)
             unit = np.inf
@@ -152,9 +152,9 @@ def _all_nearest(points, targets, B, errors, tolerance):
 
 
 def convex_coefficients(points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each target the nearest point of conv(points): coefficients B `[n, m]` and distances `[n]`.
+    """For each target `[n, d]` the nearest point of the hull of points `[m, d]`: coefficients B `[n, m]`, distances `[n]`.
 
-    points `[m, d]`, targets `[n, d]`. Rows of B are nonnegative with sum 1.
+    The rows of B are nonnegative and sum to 1.
     """
     points, targets = np.ascontiguousarray(points, dtype=float), np.ascontiguousarray(targets, dtype=float)
     B, errors = np.zeros((len(targets), len(points))), np.empty(len(targets))

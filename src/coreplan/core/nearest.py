@@ -1,13 +1,14 @@
-"""Compiled: nearest points of a convex hull for very many points, exact, in the vertices' Gram matrix.
+"""Exact nearest points of a convex hull for very many points, in compiled code, by the vertices' Gram matrix.
 
-With p_j = c_j - z for the vertices c_j, the nearest point of conv C to z is sum_j b_j c_j for the b in the simplex of least
-|P'b|. It is found as the non-negative least squares problem min_w |P'w|^2 + s^2 (sum w - 1)^2, b = w / sum w, whose active
-sets are those of Wolfe's method (Lawson & Hanson 1974; Wolfe 1976): on the active set K w = s^2 1 with
-K_ij = p_i . p_j + s^2, positive definite as long as the active points are affinely independent. The Cholesky factor of K
-follows additions and removals in O(k^2); several vertices enter at once, and the ratio test throws out those that should
-not have. One product of Gram rows a step prices all vertices: nothing of size d is touched between start and end.
+Let p_j = c_j - z for the vertices c_j and a point z. The nearest point of the hull to z is sum_j b_j c_j, with b the point
+of the simplex that minimises |P'b|. It is found as the non-negative least squares problem
+min_w |P'w|^2 + s^2 (sum w - 1)^2 with b = w / sum w. Its active sets are those of Wolfe's method (Lawson & Hanson 1974;
+Wolfe 1976): on the active set K w = s^2 1 with K_ij = p_i . p_j + s^2, which is positive definite as long as the active
+points are affinely independent. The Cholesky factor of K is updated in O(k^2) when a vertex enters or leaves; several
+vertices enter at once, and the ratio test removes those that should not have. Each step prices all vertices by one product
+with rows of the Gram matrix, so that vectors of length d are used only at the start and at the end.
 
-Rows of a pool are dense `[N, d]` or Sparse `[N, k]`; `load`, `inner` and `subtract` are all that knows which.
+Rows of a pool are dense `[N, d]` or Sparse `[N, k]`; only `load`, `inner` and `subtract` need to know which.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from numba import njit
 
 from ..features import SUMS, fast_add, fast_dot, inner, load, subtract
 
-_ACCURACY = 1e-14  # of the duality gap, relative to the mean squared norm: distances to 1.4e-7 of their root
+_ACCURACY = 1e-14  # duality gap relative to the mean squared norm; gives distances to 1.4e-7 of the norm
 _DEPENDENT = 1e-13  # a vertex this close to the span of the active ones (squared, relative) cannot enter
-_PROGRESS = 1.0 - 1e-12  # a step that shortens |x|^2 by less is rounding
-_ENTER, _TOGETHER = 0.7, 8  # vertices that violate by this share of the worst enter, so many at once
+_PROGRESS = 1.0 - 1e-12  # a step that leaves more of |x|^2 than this makes no progress beyond rounding
+_ENTER, _TOGETHER = 0.7, 8  # vertices within this fraction of the worst violation enter, at most 8 at once
 
 
 @njit(cache=True, nogil=True)
 def _append(U, y, k, column, diagonal):
-    """Let K grow by a row: U'U = K and U'y = 1, both [k] before. False where it depends on the others."""
+    """Add a row to K, keeping U'U = K and U'y = 1; k is the size before. Returns False if the row depends on the others."""
     for i in range(k):  # U' column = the new row of K, in place
         column[i] /= U[i, i]
         fast_add(-column[i], U[i, i + 1 : k], column[i + 1 : k])
@@ -48,7 +49,7 @@ def _rotate(c, s, carried, lower, out):
 
 @njit(cache=True, nogil=True)
 def _remove(U, y, k, p, carried):
-    """Let row and column p of K go: shift the columns of U, rotate the rows back to a triangle, and y with them."""
+    """Remove row and column p of K: shift the columns of U, then rotate its rows, and y, back to triangular form."""
     for i in range(p):
         U[i, p : k - 1] = U[i, p + 1 : k]
     carried[p : k - 1] = U[p, p + 1 : k]
@@ -61,7 +62,7 @@ def _remove(U, y, k, p, carried):
 
 @njit(cache=True, nogil=True)
 def _enter(G, g, zz, unit, S, k, j, U, y, column):
-    """Vertex j joins the active set S [k], if it is independent of it."""
+    """Add vertex j to the active set `S [k]` if it is independent of it; returns whether it was."""
     base = zz + unit - g[j]
     for l in range(k):
         column[l] = G[j, S[l]] - g[S[l]] + base
@@ -73,7 +74,10 @@ def _enter(G, g, zz, unit, S, k, j, U, y, column):
 
 @njit(cache=True, nogil=True)
 def _descend(U, y, S, u, v, k, spare):
-    """From u >= 0 to the minimiser over the active set, dropping vertices whose weight would turn negative; new k."""
+    """Move from u >= 0 to the minimiser over the active set, dropping vertices whose weight would turn negative.
+
+    Returns the new size k of the active set.
+    """
     while True:
         for i in range(k - 1, -1, -1):
             v[i] = (y[i] - fast_dot(U[i, i + 1 : k], v[i + 1 : k])) / U[i, i]
@@ -96,7 +100,7 @@ def _descend(U, y, S, u, v, k, spare):
 
 @njit(cache=True, nogil=True)
 def _price(G, g, zz, S, b, k, h):
-    """h[j] = |x|^2 - p_j . x for x = P'b, the gain that vertex j promises; returns |x|^2."""
+    """Set h[j] = |x|^2 - p_j . x for x = P'b, the gain to be expected from vertex j; return |x|^2."""
     h[:] = 0.0
     middle = 0.0
     for i in range(k):
@@ -112,9 +116,9 @@ def _price(G, g, zz, S, b, k, h):
 
 @njit(cache=True, nogil=True)
 def _solve(G, g, zz, unit, S, b, k, work):
-    """The nearest point to z, from the active set `S [k]` with weights `b [k]` (or none); returns the new k.
+    """Find the nearest point to z, starting from the active set `S [k]` with weights `b [k]` (k may be 0); return the new k.
 
-    G `[m, m]` and g `[m]` are the vertices' products with each other and with z, zz is |z|^2, unit is s^2.
+    G `[m, m]` and g `[m]` are the vertices' inner products with each other and with z; zz is |z|^2, unit is s^2.
     """
     U, y, u, v, column, h, barred = work
     most = U.shape[0]
@@ -123,7 +127,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
     entered, last, factored = 0, np.inf, False
     if k == 0:
         S[0], b[0], k = 0, 1.0, 1
-        for j in range(h.shape[0]):  # the nearest vertex
+        for j in range(h.shape[0]):  # start at the nearest vertex
             if G[j, j] - 2.0 * g[j] < G[S[0], S[0]] - 2.0 * g[S[0]]:
                 S[0] = j
     for _ in range(10 * (h.shape[0] + most) + 100):
@@ -131,7 +135,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
         if square < last * _PROGRESS:
             barred[:] = False
             last = square
-        else:  # rounding: what has just been tried does not help here
+        else:  # rounding: the vertices just tried make no progress here
             for i in range(entered):
                 barred[tried[i]] = True
         for i in range(k):
@@ -152,7 +156,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
                     k += 1
                     tried[entered] = j
                     entered += 1
-                elif entered == 0:  # else it may depend only on one that entered with it, as a near copy does
+                elif entered == 0:  # otherwise it may depend only on one that has just entered, a near copy
                     barred[j] = True
         k = _descend(U, y, S, u, v, k, column)
         b[:k] = u[:k] / np.sum(u[:k])
@@ -161,7 +165,7 @@ def _solve(G, g, zz, unit, S, b, k, work):
 
 @njit(cache=True, nogil=True)
 def _factor(G, g, zz, unit, S, b, k, square, U, y, u, column):
-    """The Cholesky factor for an active set that was given, leaving out what has become dependent; new k."""
+    """The Cholesky factor for a given active set, without the vertices that have become dependent; returns the new k."""
     kept = 0
     for i in range(k):
         if _enter(G, g, zz, unit, S, kept, S[i], U, y, column):
@@ -172,9 +176,10 @@ def _factor(G, g, zz, unit, S, b, k, square, U, y, u, column):
 
 @njit(cache=True, nogil=True)
 def nearest(rows, d, vertices, G, unit, zs, S, b, count, distance):
-    """For the rows `zs [n]`: nearest points of the hull of the rows `vertices [m]`, coefficients and distances.
+    """For each of the rows `zs [n]` the nearest point of the hull of the rows `vertices [m]`, and its distance.
 
-    `S [n, k]`, `b [n, k]`, `count [n]` hold active sets to start from (count 0: none), and the answer afterwards.
+    The active sets `S [n, k]`, `b [n, k]`, `count [n]` are the start (count 0: none) and are replaced by the solution;
+    `distance [n]` is filled.
     """
     m, most = len(vertices), S.shape[1]
     r = np.empty(d)
@@ -190,6 +195,5 @@ def nearest(rows, d, vertices, G, unit, zs, S, b, count, distance):
         count[n] = _solve(G, g, fast_dot(r, r), unit, S[n], b[n], count[n], work)
         for i in range(count[n]):
             subtract(rows, vertices[S[n, i]], b[n, i], r)
-        distance[n] = np.sqrt(
-            fast_dot(r, r)
-        )  # of the very point that b gives, free of the Gram matrix's rounding
+        # Computed from the point that b gives, not from the Gram matrix, whose rounding is larger.
+        distance[n] = np.sqrt(fast_dot(r, r))

@@ -1,4 +1,4 @@
-"""Pools: the pairs among which a core set is chosen, and against which it is measured."""
+"""Pools: state-action pairs from which a core set is chosen, and on which it is measured."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ..problem import Problem
 from ..simulate import Simulator
 from .coreset import pair_features
 
-_LIVES = 10  # a walker restarts about so often, so that its first life weighs little
+_LIVES = 10  # episodes per walker, roughly, so that the bias of the start is small
 
 
 class Acts(Protocol):
-    """Anything that plays: a policy."""
+    """Anything that chooses actions: a policy."""
 
     def act(self, states: States, rng: np.random.Generator) -> IntArray:
-        """One action for each state of the batch."""
+        """One action for each state of the batch, `[n]`."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Pool:
 
     Parameters
     ----------
-    states, actions: `[N, ...]` and `[N]`; copies of a pair are merged, and their visits added up.
-    features: `[N, d]`, Sparse with `[N, k]`, or a matrix of scipy.sparse `[N, d]`; sparse ones stay sparse.
-    visits: `[N]` weights, not negative; once each by default.
-    queries: simulator queries that gathering the pool took.
+    states, actions: `[N, ...]` and `[N]`; duplicate pairs are merged, and their visits added up.
+    features: `[N, d]`, Sparse `[N, k]`, or a scipy.sparse matrix `[N, d]`; sparse ones stay sparse.
+    visits: `[N]` nonnegative weights; 1 each by default.
+    queries: the number of simulator queries that gathering the pool took.
     """
 
     states: States  # [N, ...]
@@ -67,7 +67,7 @@ class Pool:
 
     @classmethod
     def of(cls, problem: Problem, states: Any, actions: Any, visits: Any = None, *, queries: int = 0) -> Pool:
-        """The given pairs of a problem, with its features."""
+        """A pool of the given pairs, with the problem's features."""
         states, actions, visits, _ = _merge(*_pairs(states, actions, visits))
         return cls(states, actions, pair_features(problem.features, states, actions), visits, queries)
 
@@ -89,10 +89,10 @@ def uniform_pool(
     actions: str = "uniform",
     seed: int | np.random.Generator = 0,
 ) -> Pool:
-    """n states drawn uniformly from `box = (low, high)`, or by `sampler(rng, n)`; makes no query.
+    """A pool of n states drawn uniformly from `box = (low, high)`, or by `sampler(rng, n)`; makes no query.
 
-    `actions="uniform"` draws one action for each state, `"all"` takes every one. The ends of a box are arrays of one
-    state's shape; between whole numbers the states are whole, both ends included.
+    `actions="uniform"` draws one action per state, `"all"` takes every action. `low` and `high` have the shape of one
+    state; if both are whole numbers, the states are too, both ends included.
     """
     require_count("uniform_pool", n=n)
     require_choice("uniform_pool", ("uniform", "all"), actions=actions)
@@ -117,13 +117,13 @@ def rollout_pool(
     actions: str = "policy",
     seed: int | np.random.Generator = 0,
 ) -> Pool:
-    """n pairs that a policy visits (None: the uniform policy), merged, with `visits` counting them.
+    """A pool of n pairs that a policy visits (None: the uniform policy), duplicates merged and counted in `visits`.
 
-    Walkers go through the simulator and restart with probability 1 - discount after each step, so that in the long run
-    the visits follow the policy's discounted occupancy measure; a walker has about ten lives, which leaves a bias of at
-    most a tenth in total variation towards early steps. `actions="all"` adds the other actions of the visited states with
-    zero visits: the core set then covers them, and the weighted error remains the policy's. A step is a query, a restart
-    none.
+    Walkers step through the simulator and restart with probability 1 - discount after each step, so that in the long run
+    the visits follow the policy's discounted occupancy measure. A walker runs about ten episodes, which leaves a bias
+    towards early steps of at most a tenth in total variation. `actions="all"` adds the other actions of the visited states
+    with zero visits: a core set chosen from the pool then covers them too, while the weighted error remains that of the
+    policy. A step costs one query, a restart none.
     """
     require_count("rollout_pool", n=n)
     require_choice("rollout_pool", ("policy", "all"), actions=actions)
@@ -163,7 +163,7 @@ def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.G
 
 
 def _uniform_actions(problem: Problem, states: States, rng: np.random.Generator) -> IntArray:
-    """One of the available actions for each state."""
+    """For each state one of its available actions, drawn uniformly: `[n]`."""
     allowed = available(checked(problem.features, states))  # [n, A]
     if allowed.all():
         return rng.integers(problem.n_actions, size=len(states))
@@ -172,7 +172,7 @@ def _uniform_actions(problem: Problem, states: States, rng: np.random.Generator)
 
 
 def _all_actions(problem: Problem, states: States) -> tuple[States, IntArray]:
-    """Every available action of every state."""
+    """Every state with each of its available actions."""
     rows, actions = np.nonzero(available(checked(problem.features, states)))
     return states[rows], actions
 
@@ -193,7 +193,7 @@ def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:
 
 
 def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, FloatArray]:
-    """Checked copies: states without negative zeros, whole actions, weights."""
+    """States without negative zeros, actions as whole numbers, and visits as weights; all checked."""
     states, actions = np.ascontiguousarray(states), np.asarray(actions)
     if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
         raise InputError(
@@ -206,7 +206,7 @@ def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, Fl
             f"{actions.dtype}."
         )
     if states.dtype.kind == "f":
-        states = states + 0.0  # -0.0 is 0.0
+        states = states + 0.0  # turns -0.0 into 0.0
     visits = np.ones(len(actions)) if visits is None else np.asarray(visits, dtype=float)
     if (
         visits.shape != actions.shape
@@ -224,7 +224,7 @@ def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, Fl
 def _merge(
     states: States, actions: IntArray, visits: FloatArray
 ) -> tuple[States, IntArray, FloatArray, IntArray]:
-    """Every pair once, in the order of first appearance, with its visits added up; and where it first stood."""
+    """Each distinct pair once, in the order of first appearance, with its visits added up; and the row of that first one."""
     N = len(actions)
     raw = [x.reshape(N, -1).view(np.uint8) for x in (np.ascontiguousarray(states.reshape(N, -1)), actions)]
     keys = np.ascontiguousarray(np.hstack(raw))  # [N, bytes]
@@ -240,7 +240,7 @@ def _merge(
 
 
 def _features(features: Any, N: int) -> Phi:
-    """Dense `[N, d]` or Sparse `[N, k]` features, finite."""
+    """The features as dense `[N, d]` or Sparse `[N, k]`, checked."""
     if sparse.issparse(features):
         features = from_csr(features.tocsr())
     if is_sparse(features):

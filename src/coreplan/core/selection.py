@@ -1,4 +1,4 @@
-"""Choosing a core set from a pool, and measuring it: Assumption 1 on the pairs at hand."""
+"""Choosing a core set from a pool, and measuring the error in Assumption 1 on that pool."""
 
 from __future__ import annotations
 
@@ -18,44 +18,42 @@ from .pools import Pool
 class Selection:
     """A core set chosen from a pool, with its coefficients and errors on the WHOLE pool.
 
-    `B C` with the core features C is the nearest point of their hull to each feature vector of the pool; `distances` is
-    Assumption 1's error, pair by pair, in the Euclidean norm. What the pool does not hold was not measured.
+    With the core features C, the rows of `B C` are the nearest points of their hull to the feature vectors of the pool, and
+    `distances` are the errors in Assumption 1, pair by pair, in the Euclidean norm. Pairs outside the pool are not measured.
     """
 
     core: CoreSet
-    indices: IntArray = field(repr=False)  # [m], rows of the pool in the order of choice
+    indices: IntArray = field(repr=False)  # [m], rows of the pool in the order in which they were chosen
     B: sparse.csr_matrix = field(repr=False)  # [N, m], rows non-negative with sum 1, at most d + 1 nonzeros
     distances: FloatArray = field(repr=False)  # [N]
     mean: float
     max: float
-    weighted: float  # by the pool's visits: for a policy's rollouts an estimate of <mu, eps_core>
-    trail: FloatArray = field(
-        repr=False
-    )  # [m], what the method maximised when it chose each; infinity for the first
+    weighted: float  # mean weighted by the visits; for a policy's rollouts it estimates <mu, eps_core>
+    trail: FloatArray = field(repr=False)  # [m], the distance when each was chosen; infinity for the first
 
 
 def select(
     pool: Pool, *, size: int | None = None, tolerance: float | None = None, method: str = "hull"
 ) -> Selection:
-    """A core set of at most `size` pairs of the pool, or as many as it takes to come within `tolerance`; or both.
+    """Choose a core set from the pool: at most `size` pairs, or as many as it takes to come within `tolerance`, or both.
 
     Parameters
     ----------
-    size: m. Fewer are chosen where they already reach the tolerance, or the whole pool exactly.
-    tolerance: the largest error to be left, in the units of the features, as the method measures it.
+    size: m. Fewer are chosen if they already reach the tolerance, or represent the whole pool exactly.
+    tolerance: the largest error allowed, in the units of the features, as the method measures it.
     method:
-        "hull" adds the pair farthest from the hull of those chosen. The one to use: it lowers the very error that is
-        reported, finds exactly the vertices where the pool has a hull of few, and is not much slower than the others.
+        "hull" adds the pair farthest from the hull of those chosen. This is the one to use: it reduces the very error that
+        is reported, finds exactly the vertices if the pool's hull has few, and is not much slower than the others.
         "projection" (successive projection) adds the pair farthest from the affine span of those chosen, so at most
-        d + 1: quick, exact on noiseless mixtures of affinely independent vertices. Elsewhere the span is filled
-        long before the hull: look at `max`, which the tolerance does not bound.
-        "farthest" adds the pair farthest from every pair chosen (k-center): covers the pool with points, not with their
-        mixtures, so it needs many more.
+        d + 1 pairs. It is fast, and exact on noiseless mixtures of affinely independent vertices. In other cases the span
+        is exhausted long before the hull is covered: look at `max`, which the tolerance does not bound.
+        "farthest" adds the pair farthest from all pairs chosen (k-center): it covers the pool with points, not with
+        their mixtures, so it needs many more.
 
-    All start from the pair farthest from the pool's mean and are deterministic, ties included. Distances are exact to
-    about 1e-6 of the root mean square of the pool's feature norms (dense features: about their mean), so scale a feature
-    that dwarfs the others down. Pairs with equal features count once. "hull" re-evaluates only what can be the farthest;
-    that saves nothing where all pairs are equally far, as different one-hot features are.
+    All methods start from the pair farthest from the pool's mean and are deterministic, ties included. Distances are exact
+    to about 1e-6 of the root mean square of the pool's feature norms (for dense features, after subtracting the mean), so
+    scale down a feature that dwarfs the others. Pairs with equal features count once. "hull" re-evaluates only pairs that
+    can be the farthest; that saves nothing if all pairs are equally far, as different one-hot features are.
     """
     if size is None and tolerance is None:
         raise InputError(
@@ -97,7 +95,7 @@ def select(
 
 
 def _hull(points: Points, size: int, tolerance: float) -> tuple[GrowingHull, list[float]]:
-    """Greedy: argmax_z dist(phi(z), conv C), evaluated lazily."""
+    """Greedy: adds argmax_z dist(phi(z), conv C), evaluated lazily."""
     hull, trail = GrowingHull(points), [np.inf]
     hull.add(points.farthest_from_mean())
     while hull.m < size:
@@ -110,7 +108,7 @@ def _hull(points: Points, size: int, tolerance: float) -> tuple[GrowingHull, lis
 
 
 def _projection(points: Points, size: int, tolerance: float) -> tuple[GrowingHull, list[float]]:
-    """Successive projection of phi - phi_1: the affine version, as if a large constant were appended to phi."""
+    """Successive projection of phi - phi_1: the affine version, like appending a large constant to phi."""
     hull, trail = GrowingHull(points), [np.inf]
     hull.add(points.farthest_from_mean())
     first = points.row(hull.vertices[0])
@@ -120,7 +118,7 @@ def _projection(points: Points, size: int, tolerance: float) -> tuple[GrowingHul
         if rest[z] <= tolerance**2:
             break
         q = points.row(z) - first
-        for _ in range(2):  # once more, for the digits
+        for _ in range(2):  # twice, for accuracy
             q -= Q.T @ (Q @ q)
         q /= np.sqrt(np.square(q).sum())
         hull.add(z)
@@ -132,7 +130,7 @@ def _projection(points: Points, size: int, tolerance: float) -> tuple[GrowingHul
 
 
 def _farthest(points: Points, size: int, tolerance: float) -> tuple[GrowingHull, list[float]]:
-    """Farthest point first: argmax_z min_{c in C} |phi(z) - phi(c)|."""
+    """Farthest point first: adds argmax_z min_{c in C} |phi(z) - phi(c)|."""
     hull, trail, rest = GrowingHull(points), [np.inf], np.full(len(points), np.inf)
     z = points.farthest_from_mean()
     while True:

@@ -1,4 +1,4 @@
-"""Feature maps, and batches of features, dense or sparse, with all that is done to them."""
+"""Feature maps, batches of features (dense or sparse), and the operations on them."""
 
 from .bases import aggregation, fourier, polynomial, radial, radial_into, rectilinear, simplicial, tile_coding
 from .batch import (

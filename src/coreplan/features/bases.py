@@ -1,7 +1,8 @@
-"""More feature maps for states in a box, one copy an action, all compiled and batched.
+"""More feature maps, most of them for states in a box; all compiled and batched.
 
-Those that are partitions (aggregation, simplicial interpolation) carry an exact core set by construction;
-the smooth ones (polynomial, Fourier, radial) do not, and speak of a box that states are scaled to.
+Each has base functions of the state and one copy of them per action, so d = (number of base functions) x A.
+Aggregation, simplicial and rectilinear interpolation carry an exact core set by construction. Tile coding and the smooth
+bases (polynomial, Fourier, radial) carry none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .protocol import CompiledFeatures
 
 @njit(cache=True, nogil=True, inline="always")
 def _copy_to_actions(out, n, k):
-    """Entries 0..k-1 of action 0 hold base indices; spread them to all actions as index * A + a."""
+    """Copy entries 0..k-1 of state n from action 0, which holds base indices, to all actions: index * A + a."""
     index, weight = out
     A = index.shape[1]
     for i in range(k):
@@ -36,18 +37,18 @@ def _box(low: Sequence[float], high: Sequence[float]) -> tuple[FloatArray, Float
     return lows, np.array(high, dtype=float) - lows
 
 
-# Aggregation: one nonzero.
+# Aggregation: one nonzero per feature vector.
 
 
 def aggregation(groups: IntArray, n_actions: int) -> CompiledFeatures:
-    """States 0..X-1 aggregated: phi(x, a) = e_{(groups[x], a)}; `groups [X]` are whole numbers from 0 without gaps.
+    """State aggregation for states 0..X-1: phi(x, a) = e_{(groups[x], a)}; `groups [X]` uses every number from 0 up.
 
-    The first state of each group with every action is an exact core set.
+    The first state of each group, with every action, gives an exact core set.
     """
     groups = np.asarray(groups)
     if groups.ndim != 1 or groups.dtype.kind not in "iu" or len(groups) == 0:
         raise InputError(
-            f"`aggregation(groups=...)` must be whole numbers, one a state, got {groups.dtype} {groups.shape}."
+            f"`aggregation(groups=...)` must be whole numbers, one per state, got {groups.dtype} {groups.shape}."
         )
     present, first = np.unique(groups, return_index=True)
     if not np.array_equal(present, np.arange(len(present))):
@@ -75,7 +76,7 @@ def _aggregate(data, states, out):
         _copy_to_actions(out, n, 1)
 
 
-# Simplicial (Kuhn) interpolation: D + 1 nonzeros.
+# Simplicial (Kuhn) interpolation: D + 1 nonzeros per feature vector.
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +87,7 @@ def _kuhn(data, states, out):
     for n in range(states.shape[0]):
         for i in range(D):
             cell[i], fraction[i] = locate_cell(states[n, i], low[i], step[i], shape[i])
-            # Insertion sort by falling fraction: the walk from the low to the high corner of the cell.
+            # Insertion sort by decreasing fraction: the order in which to walk from the cell's low to its high corner.
             j = i
             while j > 0 and fraction[order[j - 1]] < fraction[i]:
                 order[j] = order[j - 1]
@@ -109,9 +110,9 @@ def _kuhn(data, states, out):
 def simplicial(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
 ) -> CompiledFeatures:
-    """Kuhn's piecewise linear interpolation on a regular grid: D + 1 nonzeros instead of 2^D.
+    """Kuhn's piecewise linear interpolation on a regular grid of `shape` nodes: D + 1 nonzeros instead of 2^D.
 
-    Nodes x actions are an exact core set. States outside the grid are clipped to it. Radius 1.
+    The nodes, each with every action, are an exact core set. States outside the grid are clipped to it. Radius 1.
     """
     check_grid(low, high, shape)
     lows, width = _box(low, high)
@@ -150,9 +151,9 @@ def _rectilinear(data, states, out):
 
 
 def rectilinear(axes: Sequence[Sequence[float]], n_actions: int) -> CompiledFeatures:
-    """Multilinear interpolation on the product of `axes`, each a rising list of nodes: hat functions, 2^D nonzeros.
+    """Multilinear interpolation on the product of `axes`, each an increasing list of nodes: hat functions, 2^D nonzeros.
 
-    Nodes x actions are an exact core set. States outside are clipped. Radius 1.
+    The nodes, each with every action, are an exact core set. States outside the grid are clipped to it. Radius 1.
     """
     lists = [np.asarray(axis, dtype=float) for axis in axes]
     for axis in lists:
@@ -176,7 +177,7 @@ def rectilinear(axes: Sequence[Sequence[float]], n_actions: int) -> CompiledFeat
     )  # fmt: skip
 
 
-# Tile coding: one nonzero a tiling.
+# Tile coding: one nonzero per tiling.
 
 
 @njit(cache=True, nogil=True)
@@ -201,10 +202,11 @@ def _tiles(data, states, out):
 def tile_coding(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], tilings: int, n_actions: int
 ) -> CompiledFeatures:
-    """`tilings` grids of shape + 1 tiles, each shifted by odd multiples of 1/tilings of a tile; weights 1/tilings.
+    """Tile coding: `tilings` grids of shape + 1 tiles, shifted by odd multiples of 1/tilings of a tile; weights 1/tilings.
 
-    A convex combination of indicators, hence radius 1/sqrt(tilings); the weights of an action sum to 1, so constants are
-    in the span without an intercept. It carries no core set. States outside fall into the tiles at the edge.
+    Each feature vector has `tilings` entries of 1/tilings, hence radius 1/sqrt(tilings). The weights of an action sum
+    to 1, so constants are in the span without an intercept. There is no core set. States outside the box fall into the
+    tiles at its edge.
     """
     check_grid(low, high, shape, least=1)
     require_count("tile_coding", tilings=tilings)
@@ -219,7 +221,7 @@ def tile_coding(
     )  # fmt: skip
 
 
-# Smooth bases: every base function is a nonzero.
+# Smooth bases: one nonzero per base function.
 
 
 @njit(cache=True, nogil=True)
@@ -257,9 +259,9 @@ def _exponents(D: int, degree: int, total: bool) -> IntArray:
 
 
 def polynomial(low: Sequence[float], high: Sequence[float], degree: int, n_actions: int) -> CompiledFeatures:
-    """All monomials up to a total degree, of coordinates scaled to [-1, 1] and clipped there; the constant is one.
+    """All monomials up to total degree `degree`, the constant included, in coordinates scaled and clipped to [-1, 1].
 
-    Radius sqrt(number of monomials), attained at a corner.
+    The radius is sqrt(number of monomials), which is attained at a corner of the box.
     """
     require_count("polynomial", least=0, degree=degree)
     return _smooth(
@@ -268,9 +270,9 @@ def polynomial(low: Sequence[float], high: Sequence[float], degree: int, n_actio
 
 
 def fourier(low: Sequence[float], high: Sequence[float], order: int, n_actions: int) -> CompiledFeatures:
-    """cos(pi c . x) for all c in {0..order}^D, x scaled to [0, 1]^D; the constant is one. Radius sqrt(number).
+    """cos(pi c . x) for all c in {0..order}^D, the constant (c = 0) included, with x scaled to [0, 1]^D.
 
-    States outside are not clipped: the cosines are mirrored at the edges.
+    The radius is sqrt(number of base functions). States outside the box are not clipped: the cosines continue, mirrored.
     """
     require_count("fourier", least=0, order=order)
     return _smooth(
@@ -304,7 +306,7 @@ def radial_into(data, states, out):
             out.weight[n, 0, j] = square / 2.0
             least = min(least, square / 2.0)
         total = 0.0
-        shift = least if normalise else 0.0  # far from all centres the nearest still counts
+        shift = least if normalise else 0.0  # so that far from all centres the sum does not underflow to 0
         for j in range(k):
             out.weight[n, 0, j] = math.exp(shift - out.weight[n, 0, j])
             total += out.weight[n, 0, j]
@@ -320,12 +322,12 @@ def radial(
     low: Sequence[float], high: Sequence[float], centres: Sequence[int] | FloatArray, n_actions: int, *,
     scale: float | None = None, normalise: bool = True, intercept: bool = False,
 ) -> CompiledFeatures:  # fmt: skip
-    """Gaussian bumps of width `scale`, on a grid of `centres` nodes a dimension or at given points `[k, D]` of the box.
+    """Gaussian bumps of width `scale`, centred on a grid of `centres [D]` nodes or at given points `centres [k, D]`.
 
-    Coordinates are scaled to [0, 1]; the default scale is the grid's spacing. Normalised they are a partition of unity:
-    constants are in the span and the radius is 1; otherwise it is sqrt(k), and an intercept may be added (normalised it
-    would add nothing to the span). States outside are not clipped: normalised, the nearest centre takes all in the end;
-    otherwise the bumps fade to zero.
+    Coordinates are scaled to [0, 1] before `scale` applies; its default is the grid's spacing. With `normalise` the bumps
+    are a partition of unity: they sum to 1, constants are in the span, and the radius is 1. Without, the radius is sqrt(k),
+    and `intercept` adds a constant (with `normalise` it would add nothing to the span). States outside the box are not
+    clipped: far out, normalised bumps tend to the indicator of the nearest centre, and others fade to zero.
     """
     lows, width = _box(low, high)
     given = np.asarray(centres)

@@ -1,14 +1,14 @@
-"""Batches of features, dense or sparse, and all that is done to them: the one place that asks which of the two it is.
+"""Batches of features and the operations on them: the one place that distinguishes dense from sparse features.
 
 A batch holds phi(x, a) for n states and all actions: dense `[n, A, d]`, or `Sparse(index, weight)`, both `[n, A, k]`.
-Interpolation and tile features have a handful of nonzeros, and a dense d-vector for each wastes orders of magnitude.
-*Rows* are a batch with one axis less, a feature vector for each of n pairs: `[n, d]`, or Sparse `[n, k]`.
+Interpolation and tile features have a handful of nonzeros, and dense d-vectors would waste orders of magnitude.
+*Rows* are a batch without the action axis, one feature vector for each of n pairs: `[n, d]`, or Sparse `[n, k]`.
 Within a sparse feature vector the indices of nonzero weights are distinct; it is padded with weight 0.
 
-Masks travel with the features: a feature vector whose first entry (of a sparse one, first weight) is `UNAVAILABLE` says
+Masks travel with the features: a feature vector whose first entry (first weight, if sparse) is `UNAVAILABLE` means
 that the action cannot be taken at that state, and every policy gives it probability zero.
 
-`kernels.py` has the same for compiled code.
+`kernels.py` and `row_kernels.py` hold the operations for compiled code.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from scipy import sparse
 
 from ..base import FloatArray, IntArray
 
-UNAVAILABLE = -float(
-    np.finfo(np.float64).max
-)  # finite, so that it survives files and checks; no feature is so long
+# Marks a masked row. Finite, so that it survives files and checks; longer than any real feature vector.
+UNAVAILABLE = -float(np.finfo(np.float64).max)
 
 
 class Sparse(NamedTuple):
@@ -37,11 +36,11 @@ class Sparse(NamedTuple):
 Phi: TypeAlias = FloatArray | Sparse
 
 
-# What a batch is.
+# Form and sizes of a batch.
 
 
 def is_sparse(phi: Phi) -> bool:
-    """Whether features come as index and weight."""
+    """Whether the features are in the sparse form."""
     return isinstance(phi, Sparse)
 
 
@@ -51,17 +50,17 @@ def entries(phi: Phi) -> FloatArray:
 
 
 def arrays(phi: Phi) -> tuple[NDArray[Any], ...]:
-    """The arrays that a batch is made of."""
+    """The arrays of a batch: (features,) or (index, weight)."""
     return tuple(phi) if isinstance(phi, Sparse) else (phi,)
 
 
 def length(phi: Phi) -> int:
-    """n of `[n, ...]`. Also for compiled code."""
+    """n of `[n, ...]`. Works in compiled code too."""
     return len(entries(phi))
 
 
 def n_actions(phi: Phi) -> int:
-    """A of `[n, A, ...]`. Also for compiled code."""
+    """A of `[n, A, ...]`. Works in compiled code too."""
     return int(entries(phi).shape[1])
 
 
@@ -71,25 +70,25 @@ def available(phi: Phi) -> NDArray[np.bool_]:
 
 
 def empty(n: int, n_actions: int, dimension: int, nonzeros: int | None) -> Phi:
-    """A batch of zeros for `n` states, to be filled."""
+    """A batch of zeros for `n` states: `[n, A, d]`, or Sparse `[n, A, k]` if `nonzeros` is k."""
     if nonzeros is None:
         return np.zeros((n, n_actions, dimension))
     shape = (n, n_actions, nonzeros)
     return Sparse(np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
-# Parts of batches, and batches of parts.
+# Taking batches apart and putting them together.
 
 
 def take(phi: Phi, which: Any) -> Phi:
-    """Some of the first axis (an index array, a mask or a slice), or of the first axes (a tuple of index arrays)."""
+    """`phi[which]`: `which` selects along the first axis (index array, mask, slice) or the first axes (tuple of arrays)."""
     if isinstance(phi, Sparse):
         return Sparse(phi.index[which], phi.weight[which])
     return phi[which]
 
 
 def rows_of(phi: Phi, actions: IntArray) -> Phi:
-    """Of a batch `[n, A, ...]` the rows of one action each, `actions [n]`."""
+    """Rows `[n, ...]` of a batch `[n, A, ...]`: for state n the row of `actions[n]`."""
     return take(phi, (np.arange(len(actions)), actions))
 
 
@@ -102,14 +101,14 @@ def flat(phi: Phi) -> Phi:
 
 
 def stack(parts: Sequence[Phi]) -> Phi:
-    """Batches, all dense or all sparse, one after the other."""
+    """Batches, all dense or all sparse, concatenated along the first axis."""
     if isinstance(parts[0], Sparse):
         return Sparse(*(np.concatenate([part[i] for part in parts]) for i in range(2)))
     return np.concatenate(parts)  # type: ignore[arg-type]
 
 
 def put(phi: Phi, where: NDArray[np.bool_], values: Phi) -> None:
-    """Write `values` at the states `where [n]`, in place; dense vectors may be shorter, and are padded with zeros."""
+    """Write `values` into `phi` at the states `where [n]`, in place; shorter dense vectors are padded with zeros."""
     if isinstance(phi, Sparse):
         assert isinstance(values, Sparse)
         phi.index[where], phi.weight[where] = values
@@ -127,11 +126,11 @@ def forbid(phi: Phi, where: NDArray[np.bool_]) -> Phi:
     return phi
 
 
-# One form into the other.
+# Conversion between the two forms.
 
 
 def dense(phi: Phi, dimension: int) -> FloatArray:
-    """Features `[..., d]`, whatever form they have."""
+    """The features in the dense form, `[..., d]`."""
     if not isinstance(phi, Sparse):
         return phi
     k = phi.weight.shape[-1]
@@ -141,7 +140,7 @@ def dense(phi: Phi, dimension: int) -> FloatArray:
 
 
 def as_sparse(phi: Phi) -> Sparse:
-    """Features in the sparse form; of dense ones the index is a view that takes no memory."""
+    """The features in the sparse form. Dense ones become Sparse with k = d; their index is a view that takes no memory."""
     if isinstance(phi, Sparse):
         return phi
     return Sparse(np.broadcast_to(np.arange(phi.shape[-1], dtype=np.int32), phi.shape), phi)
@@ -157,7 +156,7 @@ def as_matrix(rows: Phi, dimension: int) -> Any:
 
 
 def from_csr(matrix: sparse.csr_matrix) -> Sparse:
-    """The rows of a csr matrix, padded to equal length."""
+    """The rows of a csr matrix as Sparse `[n, k]`, padded to the longest row's k."""
     matrix.sum_duplicates()
     count = np.diff(matrix.indptr)
     used = np.arange(max(int(count.max(initial=0)), 1)) < count[:, None]  # [n, k]
@@ -177,14 +176,17 @@ def with_constant(phi: Phi, dimension: int) -> Sparse:
 
 
 def parts_of(phi: Phi) -> tuple[IntArray, FloatArray]:
-    """Index and weight, as files and states keep them; of dense features the index is empty. `from_parts` undoes it."""
+    """Index and weight, the form in which files and planners' states store features. `from_parts` is the inverse.
+
+    Dense features are stored as the weight, with an empty index.
+    """
     if isinstance(phi, Sparse):
         return phi.index.astype(np.int32), phi.weight
     return np.zeros((0, phi.shape[1], 0), dtype=np.int32), phi
 
 
 def from_parts(index: IntArray, weight: FloatArray) -> Phi:
-    """What `parts_of` took apart."""
+    """The inverse of `parts_of`."""
     return Sparse(index, weight) if len(index) else weight
 
 
@@ -192,7 +194,7 @@ def from_parts(index: IntArray, weight: FloatArray) -> Phi:
 
 
 def row_scores(rows: Phi, theta: FloatArray) -> FloatArray:
-    """phi_n . theta of every row, `[n]`, for theta `[d]`."""
+    """phi_n . theta for every row, `[n]`, with theta `[d]`."""
     if isinstance(rows, Sparse):
         return np.einsum("...k,...k->...", rows.weight, theta[rows.index])
     return rows @ theta
@@ -207,14 +209,17 @@ def column_means(rows: Phi, dimension: int) -> FloatArray:
 
 
 def mass_outside(rows: Phi, known: NDArray[np.bool_]) -> FloatArray:
-    """The sum of absolute entries of every row on coordinates that are not `known [d]`: `[n]`."""
+    """For every row the sum of its absolute entries on the coordinates that are not `known [d]`: `[n]`."""
     if isinstance(rows, Sparse):
         return (np.abs(rows.weight) * ~known[rows.index]).sum(axis=1)
     return np.abs(rows[:, ~known]).sum(axis=1)
 
 
 def single_entries(rows: Phi, rounding: float) -> tuple[IntArray, FloatArray] | None:
-    """Coordinate and value of rows `[n]` that each have ONE entry, up to rounding relative to it; else None."""
+    """Coordinate `[n]` and value `[n]` of each row's only nonzero entry; None if a row has more than one.
+
+    Entries below `rounding` times the row's largest count as zero.
+    """
     weight = entries(rows)
     if weight.shape[1] == 0:
         return None
@@ -226,8 +231,8 @@ def single_entries(rows: Phi, rounding: float) -> tuple[IntArray, FloatArray] | 
 
 
 def distinct_rows(rows: Phi) -> tuple[IntArray, IntArray]:
-    """Where each different feature vector first stands, `[M]`, and for every row which one it has, `[n]`."""
-    if isinstance(rows, Sparse):  # the same vector whatever the order and the padding
+    """The M distinct feature vectors: the row where each first occurs, `[M]`, and for every row which one it is, `[n]`."""
+    if isinstance(rows, Sparse):  # bring the same vector to the same bytes, whatever its order and padding
         index = np.where(rows.weight == 0.0, -1, rows.index)
         order = np.argsort(index, axis=1, kind="stable")
         rows = np.hstack([np.take_along_axis(x, order, axis=1) for x in (index.astype(float), rows.weight)])
@@ -235,10 +240,9 @@ def distinct_rows(rows: Phi) -> tuple[IntArray, IntArray]:
     first: list[int] = []
     same = np.empty(len(rows), dtype=np.int64)
     for z, row in enumerate(rows):
-        at = seen.setdefault(hash((row + 0.0).tobytes()), len(first))  # + 0.0: -0.0 is 0.0
-        if at == len(first) or not np.array_equal(
-            rows[first[at]], row
-        ):  # the latter: two vectors with one hash
+        at = seen.setdefault(hash((row + 0.0).tobytes()), len(first))  # + 0.0 turns -0.0 into 0.0
+        # The second condition: two different vectors may have the same hash.
+        if at == len(first) or not np.array_equal(rows[first[at]], row):
             at = len(first)
             first.append(z)
         same[z] = at

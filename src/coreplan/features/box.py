@@ -1,7 +1,8 @@
 """Whether the states of a run lie in the box that the features were made for.
 
-Features that clip treat all that lies beyond an edge like the edge itself: a planner cannot see that it has left, and its
-policy is the edge's. So a run looks at the first states it meets and says once, as a warning, how far they are out.
+Features that clip treat every state beyond an edge like the edge itself: a planner cannot notice that it has left the
+box, and its policy there is that of the edge. So a run looks at the first states it meets and warns once if they lie
+outside, and how far.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ import numpy as np
 from ..base import CoverageWarning, InputError, States
 from .protocol import Features
 
-_PROBE = 10_000  # states that a run looks at before it trusts the box
+_PROBE = 10_000  # number of states after which a run stops looking
 
 
 @dataclass(frozen=True)
 class OutsideBox:
-    """How far states lie outside of a box; `excess` is the largest distance, along one coordinate."""
+    """How far states lie outside a box, told by the state and coordinate that exceed it most, relative to its width."""
 
-    outside: int  # how many of the states
-    total: int
-    coordinate: int  # where the excess is largest, relative to the box's width
-    value: float  # the state's coordinate there
-    low: float  # the box's edges there
+    outside: int  # number of states outside
+    total: int  # number of states
+    coordinate: int  # the coordinate in which the worst state lies outside
+    value: float  # that state's value in it
+    low: float  # the box's edges in it
     high: float
-    clips: bool
+    clips: bool  # whether the features clip states to the box
 
     @property
     def excess(self) -> float:
-        """How far beyond the edge, in the state's own units."""
+        """The distance from the box along that coordinate, in the state's own units."""
         return max(self.low - self.value, self.value - self.high)
 
     @property
     def relative(self) -> float:
-        """The same as a part of the box's width."""
+        """The same distance as a fraction of the box's width."""
         return self.excess / (self.high - self.low)
 
     def __str__(self) -> str:
@@ -54,8 +55,8 @@ class OutsideBox:
 
 
 def outside_box(features: Features, states: States) -> OutsideBox | None:
-    """How far states `[n, D]` leave the box of the features; None if none does, or if there is no box."""
-    if hasattr(features, "covered"):  # a wrapper
+    """How far states `[n, D]` lie outside the features' box; None if none does, or if there is no box."""
+    if hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
         features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
     if box is None or len(states) == 0:
@@ -65,7 +66,7 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     if states.shape[1] != len(low):
         raise InputError(f"The features' box has {len(low)} dimensions, and states have {states.shape[1]}.")
     excess = np.maximum(low - states, states - high)
-    outside = (excess > 1e-9 * (high - low)).any(axis=1)  # rounding is no news
+    outside = (excess > 1e-9 * (high - low)).any(axis=1)  # do not report rounding
     if not outside.any():
         return None
     n, i = np.unravel_index(np.argmax(excess / (high - low)), excess.shape)
@@ -77,7 +78,7 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
 
 
 class BoxWatch:
-    """Looks at the states of a run until it has warned once, or has seen enough to trust the box."""
+    """Checks the states of a run against the features' box, until it has warned once or has seen 10,000 states."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
@@ -85,7 +86,7 @@ class BoxWatch:
         self.left = _PROBE if getattr(base, "box", None) is not None else 0
 
     def see(self, *batches: States) -> None:
-        """Warn if states of these batches are outside. Costs nothing once it is over."""
+        """Warn if states of these batches lie outside the box. Does nothing once the watch is over."""
         if self.left <= 0:
             return
         states = np.concatenate(batches)

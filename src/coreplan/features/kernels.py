@@ -1,7 +1,7 @@
-"""Batches of features in compiled code: score, softmax, sample, check, and all else that asks "dense or sparse?" there.
+"""Operations on batches of features in compiled code: scores, softmax, sampling an action, checks.
 
-A function that is resolved by the features' type (Numba's `overload`) takes dense `[n, A, d]` as well as Sparse `[n, A, k]`;
-those named `..._row` take rows, `[n, d]` or Sparse `[n, k]`.
+Functions with a Numba `overload` take both forms, dense `[n, A, d]` and Sparse `[n, A, k]`: Numba picks the right code by
+the argument's type. Those named `..._row` take rows, `[n, d]` or Sparse `[n, k]`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .batch import UNAVAILABLE, Phi, is_sparse, length, n_actions
 
 
 def score(phi: Any, n: int, a: int, theta: Any) -> float:
-    """phi(x_n, a) . theta, minus infinity where a mask forbids the action; resolved by the features' type."""
+    """phi(x_n, a) . theta, or minus infinity if a mask forbids the action; for compiled code."""
     raise TypeError("score is for compiled code")
 
 
@@ -44,7 +44,7 @@ def _score(phi, n, a, theta):
 
 
 def add(phi: Any, n: int, a: int, by: float, out: Any) -> None:
-    """out += by * phi(x_n, a), `out [d]`; resolved by the features' type inside compiled code."""
+    """out += by * phi(x_n, a), with `out [d]`; for compiled code."""
     raise TypeError("add is for compiled code")
 
 
@@ -67,9 +67,9 @@ def _add(phi, n, a, by, out):
 
 @njit(cache=True, nogil=True, inline="always")
 def _exponentials(phi, n, w, scale, p):
-    """p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; returns their sum.
+    """Set p[a] = exp(scale * (q_a - max q)) for q_a = phi(x_n, a) . w; return their sum.
 
-    scale = inf is greedy, ties to the lowest index. Forbidden actions get exactly 0.
+    scale = inf is the greedy policy, with ties broken by the lowest index. Forbidden actions get exactly 0.
     """
     best = 0
     for a in range(p.shape[0]):
@@ -89,7 +89,7 @@ def _exponentials(phi, n, w, scale, p):
 
 @njit(cache=True, nogil=True)
 def softmax(phi, n, w, scale, p):
-    """pi(.|x_n) = softmax(scale * phi(x_n, .) . w) into `p [A]`."""
+    """Write pi(.|x_n) = softmax(scale * phi(x_n, .) . w) into `p [A]`."""
     total = _exponentials(phi, n, w, scale, p)
     for a in range(p.shape[0]):
         p[a] /= total
@@ -97,7 +97,7 @@ def softmax(phi, n, w, scale, p):
 
 @njit(cache=True, nogil=True)
 def choose(phi, n, w, scale, u, p):
-    """An action from softmax(scale * phi(x_n, .) . w) by one uniform `u` in [0, 1); `p [A]` is scratch."""
+    """The action drawn from softmax(scale * phi(x_n, .) . w) by one uniform `u` in [0, 1); `p [A]` is scratch space."""
     c = u * _exponentials(phi, n, w, scale, p)
     last = p.shape[0] - 1
     for a in range(last):
@@ -118,7 +118,7 @@ def probabilities(phi, w, scale, p):
 
 @njit(cache=True, nogil=True)
 def act(phi, w, scale, u, p, actions):
-    """`choose` for a batch: `actions [n]` by `u [n]`."""
+    """`choose` for a batch: draws `actions [n]` by the uniforms `u [n]`."""
     for n in range(u.shape[0]):
         actions[n] = choose(phi, n, w, scale, u[n], p)
 
@@ -139,11 +139,11 @@ def _best_scores(phi, theta, out):
             out[n] = max(out[n], score(phi, n, a, theta))
 
 
-# What a batch is.
+# Form and sizes of a batch.
 
 
 def is_dense(phi: Any) -> bool:
-    """Whether a Numba type is that of dense features: for overloads outside of this file."""
+    """Whether a Numba type is that of dense features; for overloads outside this file."""
     return isinstance(phi, types.Array)
 
 
@@ -162,7 +162,7 @@ def _n_actions(phi):
 
 
 def is_available(phi: Any, i: int, a: int) -> bool:
-    """Whether no mask forbids the action."""
+    """Whether action `a` can be taken at state i, that is, no mask forbids it; for compiled code."""
     raise TypeError("is_available is for compiled code")
 
 
@@ -177,7 +177,7 @@ def _is_available(phi, i, a):
 
 
 def score_row(rows: Any, j: int, theta: Any) -> float:
-    """phi_j . theta of row j."""
+    """phi_j . theta for row j; for compiled code."""
     raise TypeError("score_row is for compiled code")
 
 
@@ -203,7 +203,7 @@ def _score_row(rows, j, theta):
 
 
 def project(phi: Any, n: int, a: int, B: Any, out: Any) -> None:
-    """out [rho] = phi(x_n, a) B; for compiled code."""
+    """Write phi(x_n, a) B into `out [rho]`, with `B [d, rho]`; for compiled code."""
     raise TypeError("project is for compiled code")
 
 
@@ -232,7 +232,7 @@ def _project(phi, n, a, B, out):
 
 
 def weighted_l1(phi: Any, i: int, a: int, reach: Any) -> float:
-    """sum_l |phi_l(x_i, a)| reach_l, for `reach [d]`; in O(d) or O(k)."""
+    """sum_l |phi_l(x_i, a)| reach_l with `reach [d]`, in O(d) or O(k); for compiled code."""
     raise TypeError("weighted_l1 is for compiled code")
 
 
@@ -257,16 +257,17 @@ def _weighted_l1(phi, i, a, reach):
     return sparse
 
 
-# Checks: one pair of kernels serves compiled and interpreted runs. A masked row is too long, so that maps without masks
-# pay nothing for the question.
+# Checks: compiled and interpreted runs use the same two kernels. A masked row is recognised by its norm, which exceeds
+# every radius, so that maps without masks pay nothing for masks.
 
 _SLACK = 1.0 + 1e-9  # a norm may exceed the radius by rounding only
 
 
 def first_fault(phi: Phi, dimension: int, radius: float) -> int:
-    """The flat index `n * A + a` of the first feature that is not finite, too long, or out of place; else -1.
+    """The flat index `n * A + a` of the first faulty feature vector, else -1; works in Python and in compiled code.
 
-    Called from compiled code it is resolved by type; here it serves Python.
+    Faulty is one that is not finite, is longer than `radius`, or has an index outside 0..dimension-1; and a state whose
+    actions are all masked.
     """
     return int(
         _fault_sparse(phi, dimension, radius) if is_sparse(phi) else _fault_dense(phi, dimension, radius)
@@ -319,7 +320,7 @@ def _first_fault(phi, dimension, radius):
 
 @njit(cache=True, nogil=True)
 def first_repeat(phi):
-    """The flat index of the first sparse feature that names a coordinate twice with nonzero weights; else -1."""
+    """The flat index of the first sparse feature vector with two nonzero weights for one coordinate; else -1."""
     index, weight = phi
     for n in range(weight.shape[0]):
         for a in range(weight.shape[1]):

@@ -1,4 +1,4 @@
-"""Ready-made feature maps: tables, one-hot, multilinear interpolation on a grid. All compiled."""
+"""Ready-made feature maps: tables, one-hot, multilinear interpolation on a grid. All compiled; `bases.py` has more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _dense_table(data, states, out):
     for n in range(states.shape[0]):
         x = states[n]
         known = 0 <= x < table.shape[0]
-        for a in range(out.shape[1]):  # element by element: a slice assignment costs nearly twice as much
+        for a in range(out.shape[1]):  # element by element: a slice assignment takes nearly twice as long
             for i in range(out.shape[2]):
                 out[n, a, i] = table[x, a, i] if known else np.nan
 
@@ -68,14 +68,14 @@ def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
 
 
 def all_pairs(n_states: int, n_actions: int) -> tuple[IntArray, IntArray]:
-    """Every pair in the order of `one_hot`'s coordinates: states `[X A]`, actions `[X A]`."""
+    """All state-action pairs in the order of `one_hot`'s coordinates: states `[X A]`, actions `[X A]`."""
     states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
     return states, actions
 
 
 @njit(cache=True, nogil=True, inline="always")
 def locate_cell(x, low, step, nodes):
-    """The cell of x on a regular axis, clipped to it, and the fraction in [0, 1] within; NaN goes on into the fraction."""
+    """The cell of x on a regular axis and the position in [0, 1] within it; x is clipped to the axis, NaN gives NaN."""
     z = (x - low) / step
     if z < 0.0:
         z = 0.0
@@ -108,7 +108,7 @@ def interpolate_into(data, states, out):
 
 
 def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int], least: int = 2) -> None:
-    """Raise unless low < high with at least `least` nodes in every dimension."""
+    """Raise InputError unless low < high and shape >= `least` in every dimension."""
     sizes = len(low) == len(high) == len(shape) > 0
     if not sizes or min(shape) < least or not all(a < b for a, b in zip(low, high, strict=True)):
         raise InputError(
@@ -120,11 +120,11 @@ def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int]
 def interpolation(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
 ) -> CompiledFeatures:
-    """Multilinear interpolation on a regular grid, one copy an action: d = nodes x A, k = 2^D nonzeros.
+    """Multilinear interpolation on a regular grid, one copy per action: d = nodes x A, k = 2^D nonzeros.
 
-    phi(x, a) IS the vector of convex coefficients over (node, action) pairs, so nodes x actions are an exact
-    core set (Assumption 1 with zero error), and only the inherent Bellman error remains. States outside the
-    grid are clipped to it. Radius 1: weights are nonnegative with sum 1.
+    phi(x, a) IS the vector of convex coefficients over (node, action) pairs. So the nodes, each with every action, are an
+    exact core set (Assumption 1 holds with zero error), and of the paper's approximation errors only the inherent Bellman
+    error remains. States outside the grid are clipped to it. Radius 1: weights are nonnegative and sum to 1.
     """
     check_grid(low, high, shape)
     lows, highs, nodes = (
@@ -151,7 +151,7 @@ def interpolation(
 def interpolation_core(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
 ) -> tuple[States, IntArray]:
-    """The grid's nodes times the actions, in the order of the coordinates: Phi~ is the identity."""
+    """Every node of the grid with every action, in the order of the coordinates, so that Phi~ is the identity."""
     axes: list[FloatArray] = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
     nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))  # [nodes, D]
     return np.repeat(nodes, n_actions, axis=0), np.tile(np.arange(n_actions), len(nodes))

@@ -1,4 +1,4 @@
-"""Action masks: which actions can be taken at a state. They travel with the features, see `features.UNAVAILABLE`."""
+"""Action masks: which actions can be taken at a state. Masks travel with the features, see `features.UNAVAILABLE`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Mask = Callable[[States], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class MaskedFeatures:
-    """Features whose rows at forbidden pairs are overwritten: `mask(states)` is bool `[n, A]`, True where available.
+    """Features with an action mask: `mask(states)` is bool `[n, A]`, True where the action is available.
 
-    Runs with it go through the NumPy loop. A core set that `features` carry loses its forbidden pairs. It stays exact
-    for one-hot features and aggregation by groups of equal masks; for interpolation only where an action that is
-    available at a state is so at every node of its cell: otherwise give `core_pairs` of your own.
-    Two masks of the same function name have the same fingerprint.
+    The features of forbidden pairs are marked as unavailable. Runs with a mask use the NumPy loop, not the compiled one.
+    A core set that `features` carries loses its forbidden pairs. What remains is exact for one-hot features, and for
+    aggregation if all states of a group have the same mask. For interpolation it is exact only if an action that is
+    available at a state is available at every node of the state's cell; otherwise pass `core_pairs` of your own.
+    Two masks whose functions have the same name have the same fingerprint.
     """
 
     features: Features
@@ -39,7 +40,7 @@ class MaskedFeatures:
 
     @property
     def radius(self) -> float:
-        """R of the available pairs."""
+        """R, for the available pairs."""
         return self.features.radius
 
     @property
@@ -68,7 +69,7 @@ class MaskedFeatures:
         return states[keep], actions[keep]
 
     def allowed(self, states: States) -> NDArray[np.bool_]:
-        """The mask of a batch, `[n, A]`, checked."""
+        """The mask of a batch, bool `[n, A]`, with shape and dtype checked."""
         try:
             mask = np.asarray(self.mask(states))
         except CoreplanError:
@@ -99,7 +100,7 @@ class MaskedFeatures:
 
 
 def check_core(features: MaskedFeatures, states: States, actions: IntArray) -> None:
-    """Raise if a core pair is forbidden. What else may be wrong with it, `CoreSet` says."""
+    """Raise InputError if the mask forbids a core pair. `CoreSet` reports everything else that may be wrong with one."""
     states, actions = np.asarray(states), np.asarray(actions)
     if states.ndim == 0 or actions.shape != states.shape[:1] or actions.dtype.kind not in "iu":
         return

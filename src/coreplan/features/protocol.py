@@ -1,11 +1,11 @@
 """Feature maps: phi(x, a) in R^d for all actions of a batch of states at once.
 
-A batch of features is dense, `[n, A, d]`, or `Sparse(index, weight)`, both `[n, A, k]`: interpolation
-and tile features have a handful of nonzeros, and a dense d-vector for each wastes orders of magnitude.
-Within a sparse row the indices of nonzero weights are distinct; rows are padded with weight 0.
+A batch of features is dense, `[n, A, d]`, or `Sparse(index, weight)` with both arrays `[n, A, k]`: interpolation
+and tile features have a handful of nonzeros, and dense d-vectors would waste orders of magnitude of memory and time.
+Within a sparse feature vector the indices of nonzero weights are distinct; vectors are padded with weight 0.
 
-Masks travel with the features: a row whose first entry (of a sparse row, first weight) is `UNAVAILABLE` says that the
-action cannot be taken at that state, and every policy gives it probability zero.
+Masks travel with the features: a feature vector whose first entry (first weight, if sparse) is `UNAVAILABLE` means
+that the action cannot be taken at that state, and every policy gives it probability zero.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Box: TypeAlias = tuple[Any, Any]  # low [D], high [D]
 
 @runtime_checkable
 class Features(Protocol):
-    """A feature map."""
+    """A feature map: called with a batch of states `[n, ...]`, it returns phi(x, a) for all of them and all actions."""
 
     @property
     def n_actions(self) -> int:
@@ -50,26 +50,30 @@ class Features(Protocol):
 
     @property
     def radius(self) -> float:
-        """R: no feature vector is longer."""
+        """R, an upper bound on the Euclidean norm of every feature vector."""
 
     @property
     def nonzeros(self) -> int | None:
-        """k of the sparse form, None where features are dense."""
+        """k, the number of entries of a sparse feature vector; None if features are dense."""
 
     def __call__(self, states: States) -> Phi:
-        """phi(x, a) for every state of the batch and every action."""
+        """phi(x, a) for every state of the batch and every action: `[n, A, d]`, or Sparse `[n, A, k]`."""
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """What makes two feature maps the same, as JSON types; its hash is stored with a policy."""
+        """What identifies the feature map, as JSON types: maps with equal descriptions count as the same.
+
+        Its hash is stored with a policy.
+        """
 
 
 @dataclass(frozen=True)
 class FunctionFeatures:
-    """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`.
+    """Features from a NumPy function: `function(states)` returns `[n, A, d]`, or `(index, weight)`, both `[n, A, k]`.
 
-    Two different functions of the same name and sizes have the same fingerprint: give `name` a version
-    where that matters. `box=(low [D], high [D])` says which states the map was made for: a run warns of others.
+    Two different functions of the same name and sizes have the same fingerprint: put a version into `name`
+    where that matters. `box=(low [D], high [D])` says which states the map was made for, and `clips` whether it
+    clips the others to the edge of the box; a run warns about states outside.
     """
 
     function: Callable[[States], Any]
@@ -99,10 +103,10 @@ class FunctionFeatures:
 class CompiledFeatures:
     """Features from a Numba function `kernel(data, states, out)`, so that a whole run can be compiled.
 
-    `out` is `[n, A, d]` or `Sparse` with `[n, A, k]`, to be filled completely. A kernel answers a state
-    it does not know with NaN, which the caller reports. `core()` gives the pairs of an exact core set, where the
-    features carry one by construction. `box=(low [D], high [D])` says which states they were made for and
-    `clips` whether beyond an edge they stay at the edge's value: a run warns of states outside.
+    The kernel must fill `out` completely; it is `[n, A, d]`, or `Sparse` with both arrays `[n, A, k]`. For a state
+    it does not know it writes NaN, which the caller reports. `core()` returns the pairs of an exact core set, if the
+    features carry one by construction. `box=(low [D], high [D])` says which states they were made for, and `clips`
+    whether they clip the others to the edge of the box; a run warns about states outside.
     """
 
     kernel: Callable[..., None]
@@ -129,7 +133,7 @@ class CompiledFeatures:
             object.__setattr__(self, "name", self.kernel.py_func.__name__)
 
     def empty(self, n: int) -> Phi:
-        """A batch of features for `n` states, to be filled."""
+        """A batch of zeros for `n` states, for the kernel to fill."""
         return empty(n, self.n_actions, self.dimension, self.nonzeros)
 
     def __call__(self, states: States) -> Phi:
@@ -149,12 +153,12 @@ def fingerprint(features: Features) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# Checks. One pair of kernels serves the compiled loop and the NumPy loop. A masked row is too long, so that maps
-# without masks pay nothing for the question.
+# Checks. The compiled loop and the NumPy loop use the same two kernels. A masked row is recognised by its norm, which
+# exceeds every radius, so that maps without masks pay nothing for masks.
 
 
 def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> None:
-    """Raise the error for what `first_fault` found: it names the state, the action and the value."""
+    """Raise the error for the flat index `fault` that `first_fault` found; it names the state, the action and the value."""
     n, a = divmod(fault, features.n_actions)
     if not available(phi)[n].any():
         raise FeatureError(
@@ -187,7 +191,7 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
 
 
 def checked(features: Features, states: States) -> Phi:
-    """`features(states)`, or an error that names the state whose features break the declaration."""
+    """`features(states)`, checked; raises an error that names the first state whose features break the declaration."""
     try:
         values = features(states)
     except CoreplanError:
@@ -209,7 +213,7 @@ def checked(features: Features, states: States) -> Phi:
 
 
 def as_phi(values: Any, n: int, features: Features) -> Phi:
-    """What a user's feature map returned as our own copy, since a map may reuse its output."""
+    """A copy, with shape and dtype checked, of what a user's feature map returned (it may reuse its output array)."""
     if features.nonzeros is None:
         return _numbers("features", values, "fiub", np.float64, (n, features.n_actions, features.dimension))
     if not isinstance(values, (tuple, list)) or len(values) != 2:

@@ -1,6 +1,6 @@
-"""Rows of features in compiled and in interpreted code: products, and adding one to a vector.
+"""Operations on rows of features, in compiled and in interpreted code: inner products, and adding a row to a vector.
 
-`load`, `inner`, `subtract` and `products` take rows, dense `[N, d]` or Sparse `[N, k]`.
+`load`, `inner`, `subtract` and `products` take rows, dense `[N, d]` or Sparse `[N, k]`; z is a row's number and r `[d]`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from numba.extending import overload
 
 from .batch import is_sparse
 
-# Sums may be reordered and fused here, so that they use vector instructions; nothing is compared with an interpreted run.
-# The bits depend on the machine, as those of BLAS do, but never on the number of threads.
+# `fastmath` flags: sums may be reordered and fused, so that they use vector instructions. That is safe here, since no
+# result is compared bit by bit with an interpreted run. The bits depend on the machine, as with BLAS, but never on the
+# number of threads.
 SUMS = {"reassoc", "contract"}
 
 
@@ -31,18 +32,18 @@ def fast_add(c, a, out):
 
 
 def load(rows, z, r):
-    """r = row z, dense `[d]`."""
+    """Copy row z into r, dense."""
     r[:] = 0.0
     subtract(rows, z, -1.0, r)
 
 
 def inner(rows, z, r):
-    """row z . r"""
+    """The inner product of row z and r."""
     return rows.weight[z] @ r[rows.index[z]] if is_sparse(rows) else rows[z] @ r
 
 
 def subtract(rows, z, c, r):
-    """r -= c row z"""
+    """r -= c * row z, in place."""
     if is_sparse(rows):
         np.subtract.at(r, rows.index[z], c * rows.weight[z])
     else:
@@ -102,6 +103,6 @@ def _overload_subtract(rows, z, c, r):
 
 @njit(cache=True, nogil=True)
 def products(rows, r, out):
-    """out[z] = row z . r"""
+    """out[z] = row z . r, for every row z."""
     for z in range(out.shape[0]):
         out[z] = inner(rows, z, r)

@@ -1,10 +1,10 @@
-"""Episodes that end: one last column of the state, 0 while alive and 1 when terminated.
+"""Episodes that end: the state gets one last column, 0 while the episode is alive and 1 once it has terminated.
 
-A terminated state is absorbing, pays reward 0 for ever, and has a feature and a core pair of its own.
-The declared reward range is widened to contain 0: inside, all rewards are mapped to [0, 1] by one shift and
-scale, and a process that stops paying must then pay the image of 0, else the shift would reward or punish
-dying and change the best policy. All terminated states are one row, zeros and a 1, so that the core pair of
-one is the core pair of all. Truncation (a time limit) is not termination: it says nothing about the process.
+The terminated state is absorbing, pays reward 0 for ever, and has a feature and a core pair of its own.
+The declared reward range is widened to contain 0: coreplan maps all rewards to [0, 1] by one shift and scale, and
+a terminated process must go on paying the image of 0; otherwise the shift would reward or punish termination and
+change the best policy. All terminated states are the same row, zeros and a 1, so that one core pair serves them all.
+Truncation (a time limit) is not termination: it is a property of the experiment, not of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .protocol import Features, checked, fingerprint
 
 
 def alive(states: Any) -> States:
-    """States `[n, D]` with the column of those that live: `[n, D + 1]`, float64; `[n]` counts as `[n, 1]`.
+    """Append the terminal column, 0, to states `[n, D]`: `[n, D + 1]`, float64. `[n]` counts as `[n, 1]`.
 
     A policy that was planned through an adapter acts on `alive(observation[None])`.
     """
@@ -38,25 +38,25 @@ def terminated(columns: int) -> States:
 
 
 def ended(states: States) -> Any:
-    """Which states of the batch are terminated, bool `[n]`."""
+    """Which states of a batch `[n, D + 1]` are terminated, bool `[n]`."""
     return states[:, -1] != 0.0
 
 
 def widened(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """The reward range with 0 in it; (0, 0), a problem without rewards, becomes (0, 1)."""
+    """The reward range, widened to contain 0; (0, 0), a problem without rewards, becomes (0, 1)."""
     low, high = min(float(reward_range[0]), 0.0), max(float(reward_range[1]), 0.0)
     return (low, high) if low < high else (0.0, 1.0)
 
 
 def terminal_pairs(states: States, actions: IntArray) -> tuple[States, IntArray]:
-    """Core pairs over living states, with their column and the pair (terminated, action 0) as the last."""
+    """Core pairs of living states, with the terminal column appended and (terminated, action 0) added as the last pair."""
     living = alive(states)
     return np.vstack([living, terminated(living.shape[1] - 1)]), np.append(actions, 0)
 
 
 @dataclass(frozen=True)
 class TerminalFeatures:
-    """What `with_terminal` makes: phi of the living as `base` says, e_d for the terminated."""
+    """What `with_terminal` returns: the features of `base` for living states, e_d for the terminated one."""
 
     base: Features
     observe: Callable[[States], Any] | None = None
@@ -83,14 +83,14 @@ class TerminalFeatures:
 
     @property
     def core(self) -> Callable[[], tuple[States, IntArray]] | None:
-        """The base's core with the terminal pair. None where `observe` stands between state and base."""
+        """The base's core set plus the terminal pair; None with `observe`, since the base's core then lists observations."""
         carried = getattr(self.base, "core", None)
         if carried is None or self.observe is not None:
             return None
         return lambda: terminal_pairs(*carried())
 
     def covered(self, states: States) -> tuple[Features, States]:
-        """What a box is about: the base map, and what it sees of the living."""
+        """For the check of the box: the base map, and the living states as the base map sees them."""
         return self.base, np.asarray(self._seen(states[~ended(states), :-1]))
 
     def __call__(self, states: States) -> Phi:
@@ -120,7 +120,7 @@ class TerminalFeatures:
         return Sparse(np.full(shape, last), weight)
 
     def _seen(self, columns: States) -> States:
-        """Living states `[n, D]` as the base wants them: observed, in its own shape and dtype."""
+        """Living states `[n, D]` in the form that the base map expects: observed, in its shape and dtype."""
         if self.observe is not None:
             return np.asarray(self.observe(columns))
         shape = getattr(self.base, "state_shape", None)
@@ -149,12 +149,12 @@ class TerminalFeatures:
 
 
 def with_terminal(features: Features, observe: Callable[[States], Any] | None = None) -> TerminalFeatures:
-    """`features` over the first D columns, and one more feature for terminated states: dimension d + 1.
+    """`features` of the state's first D columns, plus one feature for the terminated state: dimension d + 1.
 
-    phi(terminated, a) = e_d for every action. Sparse features stay sparse with the same k, the radius is at
-    least 1, and a core set that the features carry gets the terminal column and one pair more. With
-    `observe(states [n, D])` the features see what it returns instead of the state; a carried core
-    set then speaks about observations and is dropped.
+    phi(terminated, a) = e_d for every action. Sparse features stay sparse with the same k, the radius becomes at
+    least 1, and a core set that the features carry gets the terminal column and one more pair. With
+    `observe(states [n, D])` the features are computed from what it returns instead of the state; a carried core
+    set then consists of observations, not states, and is dropped.
     """
     if isinstance(features, TerminalFeatures):
         raise InputError(

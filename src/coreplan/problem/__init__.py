@@ -1,4 +1,7 @@
-"""Problems: simulators, features and the built-in zoo. Imports nothing else of coreplan but errors."""
+"""Problems: simulators, features, adapters to other libraries and the built-in zoo.
+
+Of coreplan's parts it imports only `base` and `features`, and it re-exports what users need of `features`.
+"""
 
 from ..features import (
     UNAVAILABLE,

@@ -1,4 +1,4 @@
-"""A problem by its name on the command line: built-in, or the user's own in a file or module."""
+"""Problems by their name on the command line: built-in ones, and the user's own in a file or module."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .zoo import ZOO, make
 
 
 def problem_by_name(spec: str) -> Problem:
-    """`river-linear:L=15`, `path/to/file.py:name` or `package.module:name`.
+    """The problem named by `spec`: `river-linear:L=15`, `path/to/file.py:name` or `package.module:name`.
 
-    The name must be a `Problem`, or a function without arguments that returns one. Naming a file or a
-    module runs it: that is the user's own code, asked for by the user.
+    `name` must be a `Problem`, or a function without arguments that returns one. Naming a file or a
+    module executes it: it is the user's own code, and the user named it.
     """
     place, colon, name = spec.rpartition(":")
     is_file = place.endswith(".py")
@@ -63,12 +63,12 @@ def _import(place: str, is_file: bool) -> ModuleType:
         if not is_file:
             with _on_path(""):
                 return importlib.import_module(place)
-        name = f"coreplan_user_{path.stem}"  # its own name, so that a file called queue.py hides nothing
+        name = f"coreplan_user_{path.stem}"  # a prefix, so that a file called queue.py hides no other module
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        sys.path.insert(0, str(path.parent))  # as if it were run: it may import its neighbours, also later
+        sys.path.insert(0, str(path.parent))  # for good: the file may import its neighbours, now or later
         spec.loader.exec_module(module)
         return module
     except (Exception, SystemExit) as error:

@@ -1,7 +1,7 @@
 """Exact linear MDPs (`def:linMDP`): P = Phi W and r = Phi vartheta, with Phi and W stochastic.
 
-A transition draws a feature coordinate i ~ phi(x, a), then a next state from row i of W: two uniforms
-a query, and no table of size X^2. The step is a function of those two, so that a planner may give them.
+A transition draws a feature coordinate i ~ phi(x, a), then a next state from row i of W. That takes two uniforms
+per query and no table of size X^2. The step is a function of the two uniforms, so that a planner may choose them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tables import Tabular, cumulate, draw_initial, first_above
 
 @njit(cache=True, nogil=True)
 def _transition(data, states, actions, n, u, v, rewards, next_states):
-    """Query n of the batch by two uniforms: u for the coordinate, v for the next state."""
+    """Answer query n of the batch by two uniforms: u draws the coordinate, v the next state."""
     _, index, cumulative, r, rows = data
     X, k = r.shape[0], index.shape[2]
     x, a = states[n], actions[n]
@@ -47,11 +47,12 @@ def linear_model(
 ) -> CompiledModel | NoiseModel:
     """The simulator of a linear MDP given by tables: phi `[X, A, k]`, W `[d, X]`, r `[X, A]`, nu0 `[X]`.
 
-    With `compiled=False` the same simulator as plain NumPy functions; both give the same bits.
+    `phi` holds the sparse features as distributions over the d coordinates. With `compiled=False` the result is the same
+    simulator in plain NumPy functions; both give the same bits.
     """
     d, X = W.shape
     A = r.shape[1]
-    # Row i of W is stored shifted by i, so that one sorted array holds all rows.
+    # Row i of cumulative sums is shifted by i, so that all rows together are one sorted array.
     rows = (cumulate(W) + np.arange(d)[:, None]).ravel()  # [d * X]
     data = (cumulate(nu0), phi.index, cumulate(phi.weight), np.ascontiguousarray(r), rows)
     if compiled:
@@ -72,7 +73,7 @@ def linear_model(
 
 
 def linear_tabular(phi: Phi, W: FloatArray, r: FloatArray, nu0: FloatArray) -> Tabular:
-    """The exact description, with P kept as its factors."""
+    """The exact table of a linear MDP, with P kept as its factors (Phi, W)."""
     X = len(r)
     return Tabular(states=np.arange(X), r=r, nu0=nu0, factors=(as_matrix(flat(phi), len(W)), W))
 

@@ -1,4 +1,4 @@
-"""Problems from explicit matrices, in the conventions of pymdptoolbox, of QuantEcon's pairs, and our own."""
+"""Problems from explicit matrices: pymdptoolbox's format, QuantEcon's state-action pairs, and coreplan's own layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pair
 from .problem import Problem
 from .tables import Tabular, tabular_model
 
-_LARGEST = 100_000_000  # pairs that are written out
+_LARGEST = 100_000_000  # the most pairs S * A that a table may have
 
 
 def from_matrices(
@@ -28,13 +28,13 @@ def from_matrices(
     ----------
     P: `[A, S, S]`, or A matrices `[S, S]`, dense or scipy.sparse, as in pymdptoolbox; or one matrix `[S * A, S]`
         whose row s * A + a is P(.|s, a), dense or sparse.
-    R: `[S]`, `[S, A]`; or, with A matrices P, `[A, S, S]` or A matrices `[S, S]`: what the transition s -> s' pays. The
-        simulator pays its expectation sum_s' P R, which has the same values and less noise.
+    R: `[S]` or `[S, A]`; or, if P is A matrices, `[A, S, S]` or A matrices `[S, S]`: the reward of the transition s -> s'.
+        The simulator then pays the expectation sum_s' P R, which gives the same values with less noise.
     nu0: the initial distribution `[S]`; uniform by default.
     terminal: states where the process has ended: it stays there and earns 0 for ever.
-    features: of the states' numbers; one-hot by default, in which every pair is a coordinate and a core pair.
+    features: a map of the states' numbers; one-hot by default, with one coordinate and one core pair per pair.
 
-    The reward range is that of R. A table for exact evaluation comes with it.
+    The reward range is taken from R. The problem has a table for exact evaluation.
     """
     matrix, S, A = _stack(P)
     return _problem(matrix, _expected(R, matrix, S, A), None, discount, nu0, terminal, features, name)
@@ -46,9 +46,9 @@ def from_pairs(
 ) -> Problem:  # fmt: skip
     """A problem from L state-action pairs, QuantEcon's format: rewards R `[L]`, transitions Q `[L, S]`, dense or sparse.
 
-    Pair l is state `s_indices[l]`, action `a_indices[l]`. Pairs that are absent are unavailable actions: no policy takes
-    them. Every state needs one, unless it is terminal. The rest as in `from_matrices`; one-hot features have a coordinate
-    for each pair that is available.
+    Pair l is state `s_indices[l]` with action `a_indices[l]`. Absent pairs are unavailable actions, which no policy takes.
+    Every state needs at least one pair, unless it is terminal. The other parameters are those of `from_matrices`; the
+    default one-hot features have one coordinate per available pair.
     """
     matrix = sparse.csr_matrix(Q) if sparse.issparse(Q) else _numbers("Q", Q)
     L, S = matrix.shape if matrix.ndim == 2 else (0, 0)
@@ -98,7 +98,7 @@ def _problem(
     if terminal is not None:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
-        high = low + 1.0  # all policies are worth the same; any range will do
+        high = low + 1.0  # all policies have the same value, so any range will do
     start = np.full(S, 1.0 / S) if nu0 is None else _numbers("nu0", nu0)
     table = Tabular(np.arange(S), (R - low) / (high - low), start, P=P, available=available)
     own = features is None
@@ -111,7 +111,10 @@ def _problem(
 
 
 def _one_hot_pairs(available: NDArray[np.bool_]) -> CompiledFeatures:
-    """One coordinate for each available pair, d = L; the others are marked, so that runs stay compiled."""
+    """One-hot features with one coordinate per available pair, d = L.
+
+    Other pairs are marked as unavailable in the table itself, not by a mask function, so that runs stay compiled.
+    """
     S, A = available.shape
     index = np.where(available.ravel(), np.cumsum(available) - 1, 0).reshape(S, A, 1)
     weight = np.where(available, 1.0, UNAVAILABLE)[:, :, None]
@@ -122,7 +125,7 @@ def _one_hot_pairs(available: NDArray[np.bool_]) -> CompiledFeatures:
 
 
 def _end(P: Any, R: FloatArray, available: Any, terminal: Sequence[int]) -> tuple[Any, FloatArray, Any]:
-    """The process stays at terminal states and earns 0, whatever the action."""
+    """P, R and `available`, changed so that the process stays at terminal states and earns 0, whatever the action."""
     S, A = R.shape
     states = np.unique(_indices("terminal", terminal))
     if len(states) and states.max() >= S:
@@ -140,7 +143,7 @@ def _end(P: Any, R: FloatArray, available: Any, terminal: Sequence[int]) -> tupl
 
 
 def _stack(P: Any) -> tuple[Any, int, int]:
-    """P as one matrix `[S * A, S]`, row s * A + a; and S, A."""
+    """P as one matrix `[S * A, S]` with rows s * A + a; and S and A."""
     if sparse.issparse(P) or (not _is_list(P) and _ndim(P) == 2):
         matrix = sparse.csr_matrix(P) if sparse.issparse(P) else _numbers("P", P)
         rows, S = matrix.shape
@@ -161,7 +164,7 @@ def _stack(P: Any) -> tuple[Any, int, int]:
 
 
 def _expected(R: Any, P: Any, S: int, A: int) -> FloatArray:
-    """Expected rewards `[S, A]`."""
+    """Expected rewards `[S, A]`, from any of the accepted forms of R."""
     if sparse.issparse(R):
         R = R.toarray()
     if not _is_list(R) and _ndim(R) < 3:
@@ -174,9 +177,8 @@ def _expected(R: Any, P: Any, S: int, A: int) -> FloatArray:
     paid, states, actions = _stack(R)
     if (states, actions) != (S, A):
         raise InputError(f"R pays for {states} states and {actions} actions; P has {S} and {A}.")
-    product = sparse.csr_matrix(P).multiply(
-        paid
-    )  # a transition that cannot happen pays nothing, not even NaN
+    # Sparse P, so that a transition of probability 0 contributes nothing, even if its reward is NaN.
+    product = sparse.csr_matrix(P).multiply(paid)
     return np.asarray(product.sum(axis=1)).reshape(S, A)
 
 
@@ -192,7 +194,7 @@ def _is_list(value: Any) -> bool:
 def _ndim(value: Any) -> int:
     try:
         return np.ndim(value)
-    except ValueError:  # rows of several lengths
+    except ValueError:  # rows of different lengths
         return -1
 
 

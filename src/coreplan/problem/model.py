@@ -2,8 +2,8 @@
 
 A `Model` is anything with `n_actions`, `initial(rng, n)` and `step(rng, states, actions)`. States
 are arrays whose first axis is the batch, of any shape and dtype; coreplan never looks inside them.
-A model that is a function of its noise says so by `noise_dimension` and `step_with(states, actions, noise)`: a planner
-may then feed it quasi-random or common noise.
+A model whose step is a deterministic function of uniform noise declares it by `noise_dimension` and
+`step_with(states, actions, noise)`: a planner may then choose the noise, for instance quasi-random (Sobol) points.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 
 from ..base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, require_count
 
-BLOCK = (
-    16_384  # queries that share a stream of noise, and the most in a call, where a model does not say `block`
-)
+# Queries that share a stream of noise, and the most per call, for a model without a `block` of its own.
+BLOCK = 16_384
 
 
 @runtime_checkable
 class Model(Protocol):
-    """A batched simulator. It may say by `block` how many queries it wants in a call at most; noise comes in such blocks."""
+    """A batched simulator.
+
+    An optional attribute `block` limits the number of queries per call; the noise is drawn in blocks of that size.
+    """
 
     @property
     def n_actions(self) -> int:
@@ -37,8 +39,8 @@ class Model(Protocol):
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair. Returns rewards `[n]` and next states `[n, ...]`.
 
-        Rewards may be random; their sample is used. Draw noise from `rng` only, in the order of the
-        batch, and a run is reproducible to the last bit.
+        Rewards may be random; return a sample. If all noise is drawn from `rng`, in the order of the
+        batch, a run is reproducible to the last bit.
         """
 
 
@@ -59,8 +61,8 @@ class ScalarModel:
     """A model from plain functions of one state.
 
     `initial(rng) -> state`; `step(rng, state, action) -> (reward, next_state)`. States are numbers or arrays of one
-    fixed shape. The quickest way in and the slowest to run: a Python call per query, a few hundred thousand per second
-    at best, where batched functions make millions.
+    fixed shape. This is the quickest model to write and the slowest to run: with one Python call per query it answers a
+    few hundred thousand queries per second at best, batched functions answer millions.
     """
 
     block: int = 64  # queries per call at most: each is a Python call
@@ -83,7 +85,7 @@ class ScalarModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
-        states = np.array(states)  # a copy: a step may change its state in place
+        states = np.array(states)  # a copy, since the user's step may change its state in place
         rewards, next_states = np.empty(len(actions)), []
         for n, action in enumerate(actions):
             answer = self._step(rng, states[n], int(action))
@@ -93,7 +95,7 @@ class ScalarModel:
                     f"for state {states[n].tolist()} and action {action}."
                 )
             rewards[n] = answer[0]
-            next_states.append(np.array(answer[1]))  # a copy: the array may be used again for the next pair
+            next_states.append(np.array(answer[1]))  # a copy, since the user's step may reuse the array
         return rewards, _stack("step", next_states)
 
 
@@ -107,11 +109,12 @@ def _stack(name: str, states: list[NDArray[Any]]) -> States:
 
 
 class NoiseModel:
-    """A model that is a function of uniforms.
+    """A model whose step is a deterministic function of uniform noise.
 
-    `step(states, actions, noise) -> (rewards, next_states)` for noise `[n, k]` in [0, 1). With `initial_noise_dimension`
-    k0 also `initial(noise) -> states` for noise `[n, k0]`; without it `initial(rng, n)`, as in FunctionModel.
-    All randomness must come from `noise`, by inversion for instance; the first use by a planner checks it.
+    `step(states, actions, noise) -> (rewards, next_states)` takes noise `[n, k]` in [0, 1), k being `noise_dimension`.
+    With `initial_noise_dimension` k0, `initial(noise) -> states` takes noise `[n, k0]`; without it, it is
+    `initial(rng, n)`, as in FunctionModel. All randomness must come from `noise`, for instance by inverting distribution
+    functions; this is checked when a planner first uses it.
     """
 
     def __init__(
@@ -138,24 +141,24 @@ class NoiseModel:
         return self._initial(rng.random((n, self.initial_noise_dimension)))
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
-        """One transition from each pair by fresh uniforms: rewards `[n]`, next states `[n, ...]`."""
+        """One transition from each pair, with fresh uniforms as noise: rewards `[n]`, next states `[n, ...]`."""
         return self.step_with(states, actions, rng.random((len(actions), self.noise_dimension)))
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
-        """One transition from each pair by the noise given, `[n, k]`."""
+        """One transition from each pair with the given noise `[n, k]`."""
         return self._step(states, actions, as_noise(noise, len(actions), self.noise_dimension))
 
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """A model of two Numba functions that fill arrays; a run with one is compiled as a whole.
+    """A model made of Numba functions that fill arrays; together with CompiledFeatures the whole run is compiled.
 
     `initial_kernel(rng, data, states)` fills `states [n, ...]`;
     `step_kernel(rng, data, states, actions, rewards, next_states)` fills `rewards [n]` and
     `next_states [n, ...]`. Both take their arrays through the tuple `data` instead of closing over
-    them, else Numba cannot cache what it compiles. Decorate with `@numba.njit(cache=True)`.
-    `noise_kernel(data, states, actions, noise, rewards, next_states)`, with `noise [n, noise_dimension]` in [0, 1), is the
-    same step as a function of its noise, where there is one.
+    them, since otherwise Numba cannot cache what it compiles. Decorate them with `@numba.njit(cache=True)`.
+    The optional `noise_kernel(data, states, actions, noise, rewards, next_states)` is the same step as a deterministic
+    function of `noise [n, noise_dimension]` in [0, 1).
     """
 
     n_actions: int
@@ -180,7 +183,7 @@ class CompiledModel:
                 )
 
     def empty_states(self, n: int) -> States:
-        """A batch of `n` states to be filled."""
+        """A batch of `n` states, all zeros, for a kernel to fill."""
         return np.zeros((n, *self.state_shape), dtype=self.state_dtype)
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
@@ -196,7 +199,7 @@ class CompiledModel:
         return rewards, next_states
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
-        """One transition from each pair by the noise given, `[n, noise_dimension]`."""
+        """One transition from each pair with the given noise `[n, noise_dimension]`."""
         if self.noise_kernel is None or self.noise_dimension is None:
             raise InputError("This CompiledModel has no noise_kernel: its noise cannot be given.")
         states, actions, rewards, next_states = self._arrays(states, actions)
@@ -211,7 +214,7 @@ class CompiledModel:
 
 
 def as_noise(noise: Any, n: int, k: int) -> FloatArray:
-    """Noise as the array `[n, k]` of numbers in [0, 1) that a step needs, or an error."""
+    """Noise as a contiguous array `[n, k]` of numbers in [0, 1); raises InputError if it is not that."""
     noise = np.ascontiguousarray(noise, dtype=np.float64)
     if noise.shape != (n, k):
         raise InputError(f"{n} pairs need noise of shape {(n, k)}, got {noise.shape}.")

@@ -1,4 +1,4 @@
-"""`Problem`: a model, features, a discount and a reward range; and what may be known exactly of it."""
+"""`Problem`: a model, features, a discount and a reward range; optionally a core set, a mask and an exact table."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .tables import Tabular
 
 @dataclass(frozen=True)
 class Problem:
-    """What a user hands over: maximise the normalised discounted return (1 - gamma) E sum gamma^t r_t.
+    """A planning problem: maximise the normalised discounted return (1 - gamma) E sum gamma^t r_t.
 
     Parameters
     ----------
     model: the batched simulator.
-    features: the feature map phi; it must speak about the model's states and number of actions.
+    features: the feature map phi, for the model's states and with the model's number of actions.
     discount: gamma in (0, 1).
-    reward_range: (lowest, highest) reward the simulator may return. Inside, rewards are mapped to
+    reward_range: (lowest, highest) reward the simulator may return. Internally rewards are mapped to
         [0, 1], as the paper assumes, and every report maps values back.
-    core_pairs: `(states [m, ...], actions [m])` of the core set that the problem brings; by default the one that its
+    core_pairs: `(states [m, ...], actions [m])`, the core set that comes with the problem; by default the one that its
         features carry by construction (one-hot, aggregation, interpolation), if any.
-    name: how reports call it; for a built-in problem, the name that builds it again.
+    name: the name used in reports; for a built-in problem, the name that builds it again.
     tabular: a function that enumerates the problem exactly, if that is possible. Only judges use it:
         a planner sees samples and features.
-    mask: `mask(states)` is bool `[n, A]`, True where an action can be taken; each state needs one. The features are
-        wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
+    mask: `mask(states)` is bool `[n, A]`, True where an action can be taken; each state needs at least one. The features
+        are wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
     """
 
     model: Model
@@ -94,11 +94,12 @@ class Problem:
                 f"`Problem(mask=...)` must be a function: mask(states) -> bool [n, A]; got {mask!r}."
             )
         features, tabular = self.features, self.tabular
-        if not isinstance(features, MaskedFeatures) or features.mask is not mask:  # a copy has it already
+        # Not if they are masked already, as in a copy made by dataclasses.replace.
+        if not isinstance(features, MaskedFeatures) or features.mask is not mask:
             carried = getattr(features, "core", None)
             given = self.core_pairs
             if carried and given and all(map(np.array_equal, carried(), given)):
-                object.__setattr__(self, "core_pairs", None)  # the features' own loses its forbidden pairs
+                object.__setattr__(self, "core_pairs", None)  # taken from the masked features instead
             features = MaskedFeatures(features, mask)
             object.__setattr__(self, "features", features)
         if tabular is not None:
@@ -129,6 +130,6 @@ def _number(name: str, value: Any) -> float:
 
 
 def masked_table(table: Tabular, features: MaskedFeatures) -> Tabular:
-    """The table with the features' mask, so that optima and policies respect it."""
+    """The table with the features' mask added, so that optima and exact values respect it."""
     allowed = features.allowed(table.states)
     return replace(table, available=allowed if table.available is None else allowed & table.available)

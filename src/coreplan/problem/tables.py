@@ -1,4 +1,4 @@
-"""Exact descriptions of enumerable problems, for judges and theory; no planner sees one."""
+"""Exact tables of enumerable problems, for judges and theory (no planner sees one), and simulators made from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .model import CompiledModel
 class Tabular:
     """An MDP written out: states, rewards in [0, 1], transitions and the initial distribution.
 
-    `P` is `[X * A, X]`, row `x * A + a`, dense or scipy.sparse; or it is given as `factors` (Phi, W)
-    with P = Phi W (`def:linMDP`), Phi `[X * A, d]`, W `[d, X]`, which makes exact evaluation a d x d solve.
+    `P` is `[X * A, X]` with rows `x * A + a`, dense or scipy.sparse. Instead it may be given as `factors` (Phi, W)
+    with P = Phi W (`def:linMDP`), Phi `[X * A, d]`, W `[d, X]`, which turns exact evaluation into a d x d solve.
     """
 
     states: States  # [X, ...] in the model's own representation
@@ -55,7 +55,7 @@ class Tabular:
             raise InputError(f"P(.|x={x}, a={a}) sums to {rows[wrong[0]]:.9g}; every row must sum to 1.")
 
     def _drop_unavailable(self, available: NDArray[np.bool_]) -> None:
-        """Zeros in place of what is ignored, so that no arithmetic meets it."""
+        """Set r and the rows of P to zero at unavailable pairs, so that NaN there cannot spread."""
         if available.dtype != bool or available.shape != self.r.shape:
             raise InputError(
                 f"`Tabular(available=...)` must be bool of shape {self.r.shape}, got {available.dtype} {available.shape}."
@@ -110,9 +110,9 @@ def _first_bad(matrix: Any) -> int:
 
 
 def _keep_rows(matrix: Any, rows: NDArray[np.bool_]) -> Any:
-    """The matrix with zeros in all other rows; a product with 0 would keep NaN."""
+    """The matrix with zeros in all rows but `rows`; assigned, not multiplied, since 0 * NaN is NaN."""
     if matrix.shape[:1] != rows.shape:
-        return matrix  # of the wrong shape, which is said elsewhere
+        return matrix  # the wrong shape; `_check_matrix` will report it
     if not sparse.issparse(matrix):
         return np.where(rows[:, None], matrix, 0.0)
     matrix = sparse.csr_matrix(matrix, copy=True)
@@ -122,7 +122,7 @@ def _keep_rows(matrix: Any, rows: NDArray[np.bool_]) -> Any:
 
 @njit(cache=True, nogil=True)
 def first_above(cumulative, start, stop, u):
-    """The first position in [start, stop) whose cumulative value exceeds u; the last one at most."""
+    """The first position in [start, stop) whose cumulative value exceeds u; the last position if none does."""
     low, high = start, stop - 1
     while low < high:
         middle = (low + high) // 2
@@ -135,7 +135,7 @@ def first_above(cumulative, start, stop, u):
 
 @njit(cache=True, nogil=True)
 def draw_initial(rng, data, states):
-    """States from the cumulative distribution in `data[0]`; one uniform each."""
+    """Fill `states [n]` with draws from the cumulative distribution in `data[0]`, one uniform per state."""
     cumulative = data[0]
     for n in range(states.shape[0]):
         states[n] = first_above(cumulative, 0, cumulative.shape[0], rng.random())
@@ -143,7 +143,7 @@ def draw_initial(rng, data, states):
 
 @njit(cache=True, nogil=True)
 def _transition(data, states, actions, n, u, rewards, next_states):
-    """Query n of the batch by one uniform."""
+    """Answer query n of the batch by one uniform u."""
     _, r, start, cumulative, successor = data
     z = states[n] * r.shape[1] + actions[n]
     rewards[n] = r[states[n], actions[n]]
@@ -163,10 +163,10 @@ def _step_with(data, states, actions, noise, rewards, next_states):
 
 
 def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> CompiledModel:
-    """A simulator of the table, states being their numbers; one uniform a query, sparse rows stay sparse.
+    """A simulator of the table whose states are the numbers 0..X-1. It uses one uniform per query; sparse P stays sparse.
 
-    `rewards [X, A]` are in the user's own units, where those are not the table's. A pair that is unavailable stays
-    where it is and pays NaN, which every caller refuses by name.
+    `rewards [X, A]` replace the table's rewards, if the simulator is to pay in the user's own units. An unavailable pair
+    stays where it is and pays NaN, which every caller reports as an error that names the pair.
     """
     P, r = sparse.csr_matrix(tabular.P), np.array(tabular.r if rewards is None else rewards, dtype=float)
     if tabular.available is not None:
@@ -191,13 +191,13 @@ def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> Compil
 
 
 def cumulate(p: FloatArray) -> FloatArray:
-    """Cumulative sums along the last axis that end in exactly 1."""
+    """Cumulative sums along the last axis, scaled to end in exactly 1."""
     c = np.cumsum(p, axis=-1)
     return c / c[..., -1:]
 
 
 def check_policy(pi: FloatArray, X: int, A: int, available: NDArray[np.bool_] | None = None) -> None:
-    """Raise unless pi is `[X, A]` with a distribution over available actions in every row; names the first bad row."""
+    """Raise InputError unless every row of pi `[X, A]` is a distribution over available actions; names the first bad row."""
     if np.shape(pi) != (X, A):
         raise InputError(f"A policy over {X} states and {A} actions has shape {(X, A)}, got {np.shape(pi)}.")
     wrong = np.flatnonzero(~((pi >= 0).all(axis=1) & (np.abs(pi.sum(axis=1) - 1.0) <= 1e-8)))

@@ -1,4 +1,4 @@
-"""The one door to a simulator: checks, streams of noise, and the counter of queries."""
+"""The only way to call a simulator: checks, streams of noise, and the counter of queries."""
 
 from .ask import Answers, Ask
 from .guard import REPEATED, Guard, first_bad_reward, first_not_finite, to_unit

@@ -1,4 +1,4 @@
-"""What a planner asks a simulator, and what comes back: plain values."""
+"""`Ask`, what a planner wants to have simulated, and `Answers`, the result: plain values."""
 
 from __future__ import annotations
 
@@ -9,40 +9,38 @@ from ..features import Phi
 
 
 class Ask(NamedTuple):
-    """What to simulate: pairs, by their number in the core set or as states; and draws from nu0."""
+    """What to simulate: n pairs, given by their numbers in the core set or as states and actions; and draws from nu0."""
 
-    core_index: IntArray | None = None  # [n]; None: `states` and `actions` are given
+    core_index: IntArray | None = None  # [n]; None: `states` and `actions` are given instead
     states: States | None = None  # [n, ...]
     actions: IntArray | None = None  # [n]
-    n_initial: int = 0
+    n_initial: int = 0  # draws from nu0
     noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
-    sweep: int | None = None  # where the pairs are whole sweeps over the core set: the number of the first
+    sweep: int | None = None  # if the pairs are whole sweeps over the core set: the number of the first sweep
     divisible: bool = False  # whether answers to the first pairs only are welcome, should a later one fail
 
     @property
     def size(self) -> int:
-        """How many pairs are to be simulated: queries."""
+        """The number of pairs to simulate, each one query."""
         pairs = self.actions if self.core_index is None else self.core_index
         return 0 if pairs is None else len(pairs)
 
     def first(self, n: int) -> Ask:
         """The ask for the first n pairs only."""
-        cut: dict[str, Any] = {
-            name: getattr(self, name) for name in ("core_index", "states", "actions", "noise")
+        names = ("core_index", "states", "actions", "noise")
+        given: dict[str, Any] = {
+            name: getattr(self, name) for name in names if getattr(self, name) is not None
         }
-        shorter: dict[str, Any] = {name: None if value is None else value[:n] for name, value in cut.items()}
-        return self._replace(**shorter)
+        return self._replace(**{name: value[:n] for name, value in given.items()})
 
 
 class Answers(NamedTuple):
-    """What came back. Next states are opaque: a planner may hand them back in a later ask."""
+    """The simulator's answers to an ask. States are opaque to a planner, which may hand them back in a later ask."""
 
     ask: Ask
     rewards: FloatArray  # [n], mapped to [0, 1]
     next_states: States  # [n, ...]
-    next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None where no pair was asked for
-    initial_features: Phi | None  # [n_initial, A, ...]; None where no initial state was asked for
+    next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None if the ask had no pairs
+    initial_features: Phi | None  # [n_initial, A, ...]; None if it had no n_initial
     initial_states: States | None = None  # [n_initial, ...], opaque
-    fault: BaseException | None = (
-        None  # what stopped a divisible ask; `ask` is then the part that was answered
-    )
+    fault: BaseException | None = None  # what cut a divisible ask short; `ask` is then its answered part

@@ -1,6 +1,6 @@
-"""Checks on what a simulator returns, wherever it is called: by a run or by a judge.
+"""Checks of everything a simulator returns, whether to a run or to a judge.
 
-A wrong answer stops the caller with an error that names the pair and the value; nothing is guessed.
+An invalid answer raises an error that names the pair and the value; nothing is repaired by guessing.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from numba import njit
 from ..base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States
 from ..problem import Problem
 
-_SLACK = 1e-9  # a reward may leave its range by rounding only, relative to the range
+_SLACK = 1e-9  # how far a reward may leave its range, relative to the range's width: rounding only
 
 
-REPEATED = 4  # pairs that are asked twice, to see whether a simulator is a function of its noise
+REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a function of its noise
 
 
 class Guard:
-    """A problem's model behind checks: shapes, dtypes, finiteness, the reward range; rewards come out in [0, 1]."""
+    """Calls a problem's model and checks shapes, dtypes, finiteness and the reward range; maps rewards to [0, 1]."""
 
     def __init__(self, problem: Problem, like: States | None = None) -> None:
-        """States must look like those of `like` (`[m, ...]`); without it, like the first initial states."""
+        """States must have the shape and dtype of `like [m, ...]`; without it, those of the first initial states."""
         self.problem, self.like, self.free = problem, like, like is None
-        self.repeated = 0  # pairs that were asked twice with the same noise; they are queries too
+        self.repeated = 0  # pairs that were simulated again with the same noise; those are queries too
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
         self.limits = (low - slack, high + slack, low, high - low)
@@ -39,10 +39,10 @@ class Guard:
         return self._checked(self._call("step", rng, states, actions), states, actions)
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
-        """`step` by the noise given, `[n, noise_dimension]`, checked alike.
+        """`step` with the given noise `[n, noise_dimension]`, with the same checks.
 
-        A few pairs of the first batch are asked twice, counted in `repeated`: what is not a function of its noise
-        cannot be fed common or quasi-random noise.
+        A few pairs of the first batch are simulated twice, which `repeated` counts: quasi-random noise makes sense only
+        for a model that is a function of its noise.
         """
         if getattr(self.problem.model, "noise_dimension", None) is None:
             raise InputError(
@@ -116,7 +116,7 @@ class Guard:
                 f"{name} must return states of the core set's dtype {like.dtype}, got {states.dtype}. "
                 "Convert them, or give the core set the dtype of the simulator."
             )
-        if self.free:  # states are stored together: all have the dtype of the first
+        if self.free:  # states are stored together, so all must have the dtype of the first
             if states.dtype.kind not in "fiub" or not np.can_cast(
                 states.dtype, like.dtype, "same_kind" if like.dtype.kind == "f" else "safe"
             ):
@@ -131,13 +131,13 @@ class Guard:
         return states
 
     def raise_bad_state(self, name: str, state: Any) -> NoReturn:
-        """A state with NaN or infinity."""
+        """Raise the error for a state with NaN or infinity."""
         raise SimulatorError(
             f"The simulator's {name} returned the state {np.asarray(state).tolist()}, which is not finite."
         )
 
     def raise_bad_reward(self, state: Any, action: int, reward: float) -> NoReturn:
-        """A reward that is not finite or out of its range; names the pair and the value."""
+        """Raise the error for a reward that is not finite or outside its range; it names the pair and the value."""
         low, high = self.problem.reward_range
         pair = f"state {np.asarray(state).tolist()} and action {action}"
         if not np.isfinite(reward):
@@ -152,7 +152,7 @@ class Guard:
 
 @njit(cache=True, nogil=True)
 def first_bad_reward(rewards, limits):
-    """The position of the first reward outside limits[0:2], or not a number; else -1."""
+    """The position of the first reward that lies outside [limits[0], limits[1]] or is NaN; else -1."""
     for n in range(rewards.shape[0]):
         if not limits[0] <= rewards[n] <= limits[1]:
             return n
@@ -161,7 +161,7 @@ def first_bad_reward(rewards, limits):
 
 @njit(cache=True, nogil=True)
 def to_unit(rewards, limits):
-    """Map rewards to [0, 1] in place."""
+    """Map rewards to [0, 1], in place; limits[2] is the lowest reward and limits[3] the width of the range."""
     for n in range(rewards.shape[0]):
         rewards[n] = min(max((rewards[n] - limits[2]) / limits[3], 0.0), 1.0)
 

@@ -1,10 +1,11 @@
-"""The one door to a simulator: checks, blocks of noise, and THE counter of queries.
+"""The only way to call a simulator: checks, blocks of noise, and THE counter of queries.
 
 Runs, rollouts, pools, `check`, `certify` and `evaluate` all simulate through it. Noise comes in *blocks*, each with a
-Philox stream of its own, so that it depends on the seed and on the block's number and never on who simulates. An ask
-is cut into blocks of a fixed size; an ask smaller than a block continues the current one. Asks that are whole sweeps over
-the core set number their blocks by the sweep instead, as many whole sweeps to a block as it holds, and each is a call
-of its own: so sweep t has the same noise for every planner. The size of a block belongs to the model or to the run.
+Philox stream of its own, so that it depends on the seed and on the block's number but never on who simulates. An ask
+is cut into blocks of a fixed size; an ask smaller than a block continues the current one. A *sweep* simulates every core
+pair once. Asks that consist of whole sweeps number their blocks by the sweep instead; a block holds as many whole sweeps
+as fit, and each sweep is one call. So sweep t has the same noise for every planner. The model or the run sets the size
+of a block.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .guard import Guard
 
 
 class Pairs(Protocol):
-    """State-action pairs that an ask may name by number: a core set."""
+    """State-action pairs, states `[m, ...]` and actions `[m]`, that an ask may name by number: a core set."""
 
     @property
     def states(self) -> States: ...
@@ -30,9 +31,9 @@ class Pairs(Protocol):
 
 
 class Watch(Protocol):
-    """Looks at the features that come, after the queries that brought them."""
+    """Something that looks at the features that the simulator returns, such as `core.HullWatch`."""
 
-    due: int
+    due: int  # the number of queries at which it wants to look again
 
     def see(self, queries: int, *batches: Phi | None) -> None: ...
     def mark(self) -> Any: ...
@@ -40,7 +41,7 @@ class Watch(Protocol):
 
 
 class Simulator:
-    """Simulates, checks and counts: `queries` and `initial_draws` are counted here and nowhere else."""
+    """Simulates, checks and counts. `queries` and `initial_draws` are counted here and nowhere else."""
 
     def __init__(
         self,
@@ -50,20 +51,20 @@ class Simulator:
         block: int | None = None,
         lane: Lane = Lane.RUN,
     ) -> None:
-        """`core` names pairs by number and says what states look like. `block` is the model's own where it is left out."""
+        """`core`: the pairs that asks name by number, and the shape and dtype of states. `block`: by default the model's."""
         self.problem, self.core, self.seed, self.lane = problem, core, seed, lane
         self.block = block_of(problem) if block is None else block
         self.guard = Guard(problem, like=None if core is None else core.states)
         self.box_watch = BoxWatch(problem.features)
-        self.watch: Watch | None = None  # where a planner relies on a core set
+        self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
         self.block_number = 0
-        self.used = 0  # queries served by the current block
+        self.used = 0  # queries answered from the current block
         self.next_sweep = 0
         self._go_to(0)
 
-    # What judges and pools call, and `answer` too.
+    # Called by judges and pools, and by `answer`.
 
     def initial(self, n: int) -> States:
         """`n` draws from nu0, checked and counted."""
@@ -113,7 +114,7 @@ class Simulator:
     def _call(
         self, stream: np.random.Generator, states: States, actions: IntArray, start: int, stop: int
     ) -> tuple[FloatArray, States]:
-        """One call of the simulator: the pairs from `start` on, a block of them at most."""
+        """One call of the simulator: the pairs from `start` to `stop`, at most a block of them."""
         where = slice(start, min(start + self.block, stop))
         answer = self.guard.step(stream, states[where], actions[where])
         self.count(len(answer[0]), 0)
@@ -129,11 +130,11 @@ class Simulator:
             self.count(len(parts[-1][0]) + self.guard.repeated - repeated, 0)
 
     def features(self, states: States) -> Phi:
-        """phi of a batch of states, checked."""
+        """The features of a batch of states, checked."""
         return checked(self.problem.features, states)
 
     def answer(self, ask: Ask) -> Answers:
-        """Simulate one ask, with the features of all that comes back."""
+        """Simulate one ask, and compute the features of all states that it returns."""
         states, actions = self._pairs(ask)
         if ask.sweep is None:
             self.open_block(len(actions))
@@ -190,12 +191,12 @@ class Simulator:
     # Blocks, and the count.
 
     def open_block(self, n: int) -> None:
-        """Before an ask of `n` queries: a fresh block if this one is used up, or if `n` needs its own."""
+        """Before an ask of `n` queries: go to a fresh block if this one is used up, or if `n` exceeds a block."""
         if self.used >= self.block or (n > self.block and self.used > 0):
             self._next_block()
 
     def open_sweep(self, sweep: int) -> int:
-        """Before a sweep over the core set: a fresh block where it is the first of one. How many sweeps it still holds."""
+        """Before a sweep: go to a fresh block if the sweep begins one. Returns how many sweeps are left in the block."""
         per_block = max(1, self.block // self._m)
         begun = self.sweeping and self.next_sweep == sweep
         if sweep % per_block == 0 and not (begun and self.used == 0):
@@ -209,7 +210,7 @@ class Simulator:
         return per_block - sweep % per_block
 
     def used_up(self, n: int) -> None:
-        """`n` queries of the current block were answered."""
+        """Record that `n` queries of the current block were answered."""
         self.used += n
         if self.sweeping:
             self.next_sweep += n // self._m
@@ -218,7 +219,7 @@ class Simulator:
         self._go_to(self.block_number + 1)
 
     def _go_to(self, block: int, lane: Lane | None = None) -> None:
-        """The start of a block, of the run's own lane or of sweeps."""
+        """Go to the start of a block, of this simulator's own lane or of the lane of sweeps."""
         self.sweeping, self.block_number, self.used = lane is Lane.SWEEPS, block, 0
         lane = self.lane if lane is None else lane
         self.stream = simulator_stream(self.seed, block, lane)
@@ -229,10 +230,10 @@ class Simulator:
         self.queries += n
         self.initial_draws += n_initial
 
-    # Where it stands.
+    # Checkpoints.
 
     def mark(self) -> dict[str, Any]:
-        """Where the simulator stands, as JSON types; `return_to` goes back there to the last bit."""
+        """The simulator's position (counters and streams) as JSON types; `return_to` restores it to the last bit."""
         return {
             "queries": self.queries,
             "initial_draws": self.initial_draws,
@@ -247,7 +248,7 @@ class Simulator:
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Put back what `mark` returned."""
+        """Go back to a position that `mark` returned."""
         names = ("queries", "initial_draws", "block_number", "used", "next_sweep")
         counters = [int(mark[name]) for name in names]
         if not all(0 <= n < 2**63 for n in counters):
@@ -262,8 +263,10 @@ class Simulator:
 
 
 def block_of(problem: Problem) -> int:
-    """The size of a block that a problem's model asks for: a batched function wants thousands of queries per call, a plain
-    Python function a few, an expensive simulator a single one."""
+    """The block size that the problem's model declares, by default 16,384.
+
+    A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
+    """
     return int(getattr(problem.model, "block", BLOCK))
 
 

@@ -1,1 +1,1 @@
-"""Problems and features from other libraries. Each needs its library only when it is called."""
+"""Problems and features from other libraries. An adapter imports its library only when it is called."""

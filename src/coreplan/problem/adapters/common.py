@@ -1,4 +1,4 @@
-"""What the adapters share: packing of states, lists of actions, reward ranges, and the problem they end in."""
+"""What the adapters share: packing states into rows, lists of actions, reward ranges, and building the problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
 def need(module: str, extra: str) -> Any:
-    """The optional module, or an error that names the extra to install."""
+    """Import an optional module; an InputError names the extra to install if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -29,21 +29,21 @@ def need(module: str, extra: str) -> Any:
 
 
 def said(error: BaseException) -> str:
-    """What went wrong in another library, on one line and without its last full stop."""
+    """An error of another library as one line without a final full stop."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 
 
 @dataclass(frozen=True)
 class Packing:
-    """States made of several arrays, as flat rows of float64 and back; whole numbers stay exact."""
+    """Converts states made of several arrays (*leaves*) to flat rows of float64 and back; whole numbers stay exact."""
 
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[np.dtype, ...]
 
     @classmethod
     def of(cls, leaves: Sequence[Any]) -> Packing:
-        """The packing of one state given by its leaves; anything with shape and dtype will do."""
+        """The packing for states like this one, given by its leaves: any objects with a shape and a dtype."""
         for leaf in leaves:
             dtype = getattr(leaf, "dtype", None)
             if not isinstance(dtype, np.dtype) or dtype.kind not in "fiub":
@@ -56,11 +56,11 @@ class Packing:
 
     @property
     def columns(self) -> int:
-        """D, the width of a row."""
+        """D, the length of a row."""
         return sum(self.sizes)
 
     def pack(self, leaves: Sequence[Any], n: int) -> FloatArray:
-        """Leaves `[n, *shape]` as rows `[n, D]`."""
+        """Turn leaves `[n, *shape]` into rows `[n, D]`."""
         parts = [np.asarray(leaf).reshape(n, -1) for leaf in leaves]
         for part in parts:
             if part.dtype.itemsize == 8 and part.dtype.kind in "iu" and part.size:
@@ -72,7 +72,7 @@ class Packing:
         return np.concatenate([*parts, np.empty((n, 0))], axis=1).astype(np.float64)
 
     def unpack(self, rows: FloatArray) -> list[Any]:
-        """Rows `[n, D]` as leaves `[n, *shape]` of their own dtypes."""
+        """Turn rows `[n, D]` into leaves `[n, *shape]`, each of its original dtype."""
         cuts = np.cumsum(self.sizes)[:-1]
         return [
             (np.rint(part) if dtype.kind in "iu" else part).astype(dtype).reshape(len(rows), *shape)
@@ -81,7 +81,7 @@ class Packing:
 
 
 def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[Any]:
-    """What actions 0, 1, ... stand for in the environment: a Discrete space by itself, else the caller's list."""
+    """The environment's values for actions 0, 1, ...: the caller's list, or by default those of a Discrete space."""
     kind = type(space).__name__
     if actions is None:
         if kind == "Discrete":
@@ -108,7 +108,10 @@ def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[
 
 
 def reward_bounds(given: Any, known: tuple[float, float] | None, name: str) -> tuple[float, float]:
-    """The declared range, widened to contain 0; else the one known of this environment; else an error."""
+    """The declared reward range, or by default the known one of this environment, widened to contain 0.
+
+    Raises InputError if there is neither.
+    """
     bounds = known if given is None else given
     if bounds is None:
         raise InputError(
@@ -135,7 +138,7 @@ def terminal_problem(
     observe: Callable[[States], Any] | None,
     name: str,
 ) -> Problem:
-    """The problem over states of `columns` numbers and the terminal column."""
+    """The problem whose states are rows of `columns` numbers and the terminal column."""
     if features is None:
         raise InputError(
             f"{name} needs features over its states of {columns} numbers: a map of coreplan.problem "
@@ -153,7 +156,7 @@ def terminal_problem(
 
 
 def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, IntArray]:
-    """Core pairs over D columns get the terminal column and pair; those over D + 1 are taken as they are."""
+    """Core pairs with D columns get the terminal column and the terminal pair; those with D + 1 are left as they are."""
     try:
         states, actions = np.asarray(pairs[0], dtype=np.float64), np.asarray(pairs[1])
     except (TypeError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Models that step one Gymnasium environment for each pair of the batch: by setting its state, or by copies.
+"""Models that step one Gymnasium environment, pair by pair: by setting its state, or by keeping copies of it.
 
 Both draw noise from the Generator that is passed in: it becomes the environment's `np_random`.
 """
@@ -16,7 +16,7 @@ from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as
 from ...features import ended, terminated
 from ..model import Model
 
-_WALK = 100  # steps of the walk on which an adapter is tried before it is trusted
+_WALK = 100  # steps of the random walk on which an adapter is tested
 
 CURES = (
     "Three cures: give get_state=... and set_state=... that read and write ALL of its state; "
@@ -26,7 +26,10 @@ CURES = (
 
 
 class StateModel:
-    """Sets the state, steps once, reads the state. Rows are the state's numbers and the terminal column."""
+    """For each pair: sets the environment's state, steps once, reads the state.
+
+    States are rows of the state's numbers and the terminal column, `[n, D + 1]`.
+    """
 
     block = 64  # queries per call at most: each is a Python call
 
@@ -55,7 +58,7 @@ class StateModel:
         return states
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
-        """One transition from each pair; what the environment calls truncated goes on."""
+        """One transition from each pair. Truncation by the environment is ignored: the episode goes on."""
         states = as_states(states, (self.columns + 1,), np.float64, "The environment")
         rewards = np.zeros(len(states))
         next_states = np.tile(terminated(self.columns), (len(states), 1))
@@ -74,7 +77,7 @@ class StateModel:
         return state.ravel()
 
     def check_round_trip(self) -> None:
-        """Raise unless a state that was read can be written and read again, from somewhere else."""
+        """Raise InputError unless setting a state that was read, after a reset to another one, reads back unchanged."""
         first = self.initial(np.random.default_rng(1), 1)[0, :-1]
         self.initial(np.random.default_rng(2), 1)
         self.set_state(self.env, first.reshape(self.shape))
@@ -87,9 +90,9 @@ class StateModel:
 
 
 class CopyModel:
-    """Keeps a deep copy of the environment for each state it hands out; rows are (number, observation, terminal).
+    """Keeps a deep copy of the environment for each state it returns; a state is (number, observation, terminal).
 
-    At most `most` copies are kept; those longest unused are forgotten, and asking for one of them is an error.
+    At most `most` copies are kept: the least recently used is forgotten, and a step from a forgotten one is an error.
     """
 
     block = 64  # queries per call at most: each is a Python call
@@ -111,7 +114,7 @@ class CopyModel:
         return states
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
-        """One transition from each pair, on copies of the copies."""
+        """One transition from each pair; each steps a fresh copy of the copy that its state names."""
         states = as_states(states, (self.columns + 1,), np.float64, "The environment")
         rewards = np.zeros(len(states))
         next_states = np.tile(terminated(self.columns), (len(states), 1))
@@ -146,10 +149,11 @@ class CopyModel:
 
 
 def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
-    """Raise unless a pair answers the same twice with the same noise: once on a walk, once again from elsewhere.
+    """Raise InputError unless every pair of a random walk, asked again in reverse order with the same noise, answers the
+    same.
 
-    A state that does not capture everything (a clock, a velocity, a source of randomness of its own) shows here,
-    unless the walk of a few steps never meets it. The first `skip` columns are not compared.
+    This catches a state that does not capture everything (a clock, a velocity, a source of randomness of its own),
+    unless the walk of 100 steps never meets it. The first `skip` columns are not compared.
     """
     rng = np.random.default_rng(0)
     states = model.initial(np.random.default_rng(1), 1)

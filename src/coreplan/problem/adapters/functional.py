@@ -27,7 +27,7 @@ def from_functional(
     core_pairs: tuple[States, IntArray] | None,
     name: str,
 ) -> Problem:
-    """The problem of a functional environment; a state ends where `terminal(next_state)` says so."""
+    """The problem of a functional environment; the episode ends where `terminal(next_state)` is true."""
     values = action_values(getattr(env, "action_space", None), actions, name)
     bounds = reward_bounds(reward_range, known, name)
     model: Any
@@ -46,7 +46,7 @@ def from_functional(
 
 
 def call(env: Any, part: str, *arguments: Any, rng: Any) -> Any:
-    """One function of the environment; versions of Gymnasium differ in which of them take rng and params."""
+    """Call one function of the environment; versions of Gymnasium differ in which of them take rng and params."""
     function = getattr(env, part)
     names = inspect.signature(function).parameters
     more = {key: rng for key in ("rng", "key") if key in names}
@@ -56,7 +56,7 @@ def call(env: Any, part: str, *arguments: Any, rng: Any) -> Any:
 
 
 def _speaks_jax(env: Any, name: str) -> bool:
-    """Whether states are JAX arrays, or the environment refuses NumPy's generator and takes a JAX key."""
+    """Whether the environment is written in JAX: its states are JAX arrays, or it takes a JAX key but no NumPy Generator."""
     try:
         state = call(env, "initial", rng=np.random.default_rng(0))
         return any(type(leaf).__module__.startswith("jax") for leaf in leaves(state))
@@ -87,7 +87,7 @@ def _jax_functions(env: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 class FunctionalModel:
-    """A functional environment in NumPy, one pair after the other; the Generator is handed on."""
+    """A model that steps a functional environment in NumPy, pair by pair, and passes the Generator on to it."""
 
     def __init__(self, env: Any, values: Sequence[Any]) -> None:
         self.env, self.values, self.n_actions = env, values, len(values)
@@ -126,7 +126,7 @@ class FunctionalModel:
 
 
 def leaves(state: Any) -> list[Any]:
-    """The numbers and arrays of nested tuples, lists and dicts, in order (a dict's by its own order)."""
+    """The numbers and arrays in nested tuples, lists and dicts, in order (dicts in insertion order)."""
     if isinstance(state, dict):
         return [leaf for part in state.values() for leaf in leaves(part)]
     if isinstance(state, (tuple, list)):

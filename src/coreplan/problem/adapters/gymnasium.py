@@ -1,4 +1,4 @@
-"""Problems from Gymnasium environments: classic control, toy text, functional ones, and any whose state can be set."""
+"""Problems from Gymnasium environments: classic control, toy text, functional ones, and any with a settable state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .tables import from_tables
 
-# Gymnasium's own wrappers that matter only to a caller of step and reset, not to the process.
+# Gymnasium's own wrappers that concern only the caller of step and reset, not the process; they are removed.
 _OUTER = {
     "TimeLimit",
     "OrderEnforcing",
@@ -28,7 +28,7 @@ _OUTER = {
     "AutoResetWrapper",
     "RecordEpisodeStatistics",
 }
-_PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)  # farthest angle, speed and torque
+_PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)  # at the largest angle, speed and torque
 _REWARDS = {
     "MountainCarEnv": (-1.0, 0.0),
     "Continuous_MountainCarEnv": (-0.1, 100.0),
@@ -56,30 +56,30 @@ def from_gymnasium(
 ) -> Problem:
     """A problem from a Gymnasium environment, its id, or a functional environment (FuncEnv).
 
-    A planner must be able to step from any state it names, so the environment's state must be settable:
+    A planner steps from any state it chooses, so the environment's state must be settable. There are five ways:
 
     - toy text (FrozenLake, Taxi, CliffWalking: `env.unwrapped.P`): exact and compiled. States are whole
-      numbers 0..S, S being the terminated one; `features` default to one-hot, and given ones speak about 0..S.
+      numbers 0..S, of which S is the terminated one; `features` must be a map of 0..S, one-hot by default.
     - `get_state(env) -> array` and `set_state(env, array)`: any environment; both must cover ALL of the state.
     - functional environments, NumPy or JAX: the state is their own, flattened.
     - classic control (CartPole, MountainCar, Acrobot, Pendulum: `env.unwrapped.state`): the state is the internal one, in
-      float64. For Acrobot and Pendulum that is not the observation: angles instead of cosines and sines.
-    - `copy=True`: a deep copy of the environment for each state, of which `max_copies` are kept. Slow, and a run
+      float64. For Acrobot and Pendulum that is not the observation: it has angles instead of cosines and sines.
+    - `copy=True`: one deep copy of the environment per state; at most `max_copies` are kept. This is slow, and a run
       cannot be resumed. The state is (number of the copy, observation), `features` see the observation only, and core
-      pairs are states that `problem.model.initial` and `step` have handed out.
+      pairs must be states that `problem.model.initial` or `step` has returned.
 
-    Except for toy text, states are rows of D numbers and a terminal column (see coreplan.problem.terminal);
-    `features` speak about the D numbers, or about `observe(states [n, D])` if given. `core_pairs` over D columns get
-    the terminal pair added. Time limits are taken off: truncation is not termination, and nothing resets inside a
-    query. Wrappers of your own are kept. The environment is taken over: it is set and stepped at will.
+    Except for toy text, states are rows of D numbers and a terminal column (see `coreplan/features/terminal.py`);
+    `features` are computed from the D numbers, or from `observe(states [n, D])` if given. `core_pairs` with D columns get
+    the terminal pair added. Time limits are removed: truncation is not termination, and nothing is reset inside a
+    query. Wrappers of your own are kept. coreplan takes the environment over and sets and steps it as it needs.
 
     Parameters
     ----------
-    reward_range: (lowest, highest) reward; known for classic control, toy text and phys2d, else required. It is
+    reward_range: (lowest, highest) reward; known for classic control, toy text and phys2d, otherwise required. It is
         widened to contain 0, which terminated states pay.
-    actions: the values that actions 0, 1, ... stand for; required where the action space is not Discrete.
+    actions: the values that actions 0, 1, ... stand for; required if the action space is not Discrete.
 
-    The adapter tries the environment on a short walk and raises InputError where a state does not round-trip or two
+    The adapter tests the environment on a short walk. It raises InputError if a state does not round-trip, or if two
     steps from one state with one seed disagree.
     """
     gym = need("gymnasium", "gymnasium")
@@ -118,11 +118,11 @@ def _observation(states: States) -> States:
 
 
 def _opened(gym: Any, env: Any) -> tuple[Any, str, bool]:
-    """The environment without outer wrappers, its name, and whether wrappers remain; a FuncEnv as it is."""
+    """The environment (an Env without Gymnasium's outer wrappers, or a FuncEnv), its name, and whether wrappers remain."""
     if isinstance(env, str):
         try:
             env = gym.make(env)
-        except Exception as error:  # of Gymnasium, or of what the environment imports
+        except Exception as error:  # raised by Gymnasium, or by a module that the environment imports
             raise InputError(f"gymnasium.make({env!r}) failed: {said(error)}.") from error
     if all(callable(getattr(env, part, None)) for part in ("initial", "transition", "reward", "terminal")):
         return env, type(env).__name__, False
@@ -160,7 +160,7 @@ def _known_range(env: Any) -> tuple[float, float] | None:
 
 
 def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, name: str) -> StateModel:
-    """A model by setting the state, tried out."""
+    """A tested model that sets the environment's state."""
     try:
         if get_state is None:
             env.reset(seed=0)
@@ -180,7 +180,7 @@ def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, na
 
 
 def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
-    """Reading and writing `env.unwrapped.state` in the type it has: whole numbers stay whole, reals are float64."""
+    """Functions that read and write `env.unwrapped.state` in its own type: whole numbers stay whole, reals are float64."""
     first = env.unwrapped.state
     whole = np.asarray(first).dtype.kind in "iub"
     dtype = np.asarray(first).dtype if whole else np.float64
@@ -189,27 +189,27 @@ def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Non
         value = np.rint(state).astype(dtype) if whole else np.array(state, dtype=dtype)
         base = env.unwrapped
         base.state = value if isinstance(first, np.ndarray) else type(first)(value.tolist())
-        if hasattr(base, "steps_beyond_terminated"):  # CartPole refuses to pay after an end it remembers
+        if hasattr(base, "steps_beyond_terminated"):  # otherwise CartPole pays nothing after a past end
             base.steps_beyond_terminated = None
 
     return lambda env: env.unwrapped.state, set_state
 
 
 def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> CopyModel:
-    """A model by deep copies, tried out, with a warning that says what one copy costs."""
+    """A tested model that keeps deep copies; warns of what one copy costs."""
     require_count("from_gymnasium", max_copies=max_copies)
     try:
         model = CopyModel(env, values, max_copies)
         begin = time.perf_counter()
         copy.deepcopy(env)
         cost = time.perf_counter() - begin
-        check_repeatable(CopyModel(env, values, 1000), name, skip=1)  # 1000: all copies of the walk
+        check_repeatable(CopyModel(env, values, 1000), name, skip=1)  # 1000 copies are enough for the walk
     except CoreplanError:
         raise
     except Exception as error:
         raise InputError(f"{name} cannot be copied and stepped: {said(error)}. {CURES}") from error
     warnings.warn(
-        f"{name} is simulated on deep copies: {cost * 1e6:.0f} microseconds a copy, one or two copies a query, "
+        f"{name} is simulated on deep copies: {cost * 1e6:.0f} microseconds per copy, one or two copies per query, "
         f"{max_copies} kept; a run cannot be resumed. get_state and set_state avoid all of this.",
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""Problems from pure JAX functions, compiled and vectorised by JAX; and gymnax environments."""
+"""Problems from pure JAX functions, compiled and vectorised by JAX, and from gymnax environments."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...features import Features, ended, terminated
 from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 
-_LEAST = 8  # the smallest batch that is compiled
-_ROUNDING = 1e-6  # float32 rewards may leave their range by this part of it
+_LEAST = 8  # the smallest batch size that is compiled
+_ROUNDING = 1e-6  # float32 rewards may leave their range by this fraction of it
 _FOREVER = 2**31 - 1
 _PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)
 _REWARDS = {
@@ -24,14 +24,14 @@ _REWARDS = {
     "Acrobot-v1": (-1.0, 0.0),
     "Pendulum-v1": (_PENDULUM, 0.0),
 }
-_STEPS = 128  # of the random walks on which `drop` is checked
+_STEPS = 128  # length of the random walks on which `drop` is checked
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a JAX state falls into leaves: which are kept in a row, and at which values the others are held."""
+    """How a JAX state is split into leaves (arrays): which are kept in the row; the others stay at their initial values."""
 
-    tree: Any
+    tree: Any  # the state's structure, a JAX tree
     held: list[Any]  # the leaves of an initial state
     names: list[str]
     kept: list[bool]
@@ -49,11 +49,11 @@ class Layout:
         return cls(tree, [leaf for _, leaf in paths], names, [word not in drop for word in names])
 
     def of_kept(self, items: Sequence[Any]) -> list[Any]:
-        """Those of the items, one a leaf, whose leaves are kept."""
+        """Of `items`, one per leaf, those whose leaf is kept."""
         return [item for item, keep in zip(items, self.kept, strict=True) if keep]
 
     def parts(self, state: Any) -> list[Any]:
-        """The kept leaves, each in the shape and dtype it has in an initial state; traced by JAX."""
+        """The kept leaves of a state, each in the shape and dtype it has in an initial state. JAX traces this."""
         import jax
 
         found, tree = jax.tree_util.tree_flatten(state)
@@ -68,7 +68,7 @@ class Layout:
         )
 
     def state(self, parts: Sequence[Any]) -> Any:
-        """The state with these kept leaves."""
+        """The state with these kept leaves; the dropped leaves have their initial values."""
         given = iter(parts)
         return self.tree.unflatten(
             [next(given) if keep else x for x, keep in zip(self.held, self.kept, strict=True)]
@@ -76,12 +76,12 @@ class Layout:
 
 
 class JaxModel:
-    """Pure functions `initial(key)` and `step(key, state, action)`, under jit and vmap.
+    """A model from pure JAX functions `initial(key)` and `step(key, state, action)`, under jit and vmap.
 
     States (any tree of arrays) become rows of float64 and the terminal column, leaf after leaf in JAX's own
-    order, `names` saying which; they go back in their own dtypes. Keys come from the NumPy stream, 64 bits a query.
-    Batches are padded to powers of two, else every new size would be compiled anew. `drop` names parts of
-    the state that are left out of the row and held at the value they have in an initial state.
+    order, which `names` lists; the functions get them back in their own dtypes. Keys are drawn from the NumPy stream,
+    64 bits per query. Batches are padded to powers of two, since JAX compiles anew for every new size. `drop` names
+    parts of the state that are left out of the row and held at the value they have in an initial state.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class JaxModel:
         self._try()
 
     def _try(self) -> None:
-        """One step, so that what is wrong with the functions is said here."""
+        """Take one step, so that faulty functions are reported when the problem is built."""
         rng = np.random.default_rng(0)
         try:
             self.step(rng, self.initial(rng, 1), np.zeros(1, np.int64))
@@ -156,7 +156,7 @@ class JaxModel:
         return _padded(rng.integers(0, 2**32, size=(n, self._key_words), dtype=np.uint32))
 
     def _within(self, rewards: FloatArray) -> FloatArray:
-        """Rewards that left the range by rounding are put on its end; others are for the guard to report."""
+        """Clip rewards that leave the range by rounding only; larger excesses are left for the guard to report."""
         low, high = self.bounds
         slack = _ROUNDING * (high - low)
         close = (rewards > low - slack) & (rewards < high + slack)
@@ -164,7 +164,7 @@ class JaxModel:
 
 
 def _padded(array: Any) -> Any:
-    """The batch with its first row repeated up to the next power of two."""
+    """The batch, padded with copies of its first row to the next power of two, at least 8."""
     n = len(array)
     size = max(_LEAST, 1 << (n - 1).bit_length()) if n else _LEAST
     filler = array[:1] if n else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
@@ -187,11 +187,12 @@ def from_jax(
 ) -> Problem:
     """A problem from pure JAX functions of ONE state; JAX compiles and vectorises them.
 
-    `initial(key) -> state`, any tree of arrays; `step(key, state, action) -> (reward, next_state,
+    `initial(key) -> state` returns any tree of arrays; `step(key, state, action) -> (reward, next_state,
     terminated)`. Rows hold the leaves one after the other in JAX's order (fields of a dataclass as declared, a
-    parent's first; keys of a dict sorted) and the terminal column; `problem.model.names` lists them. `features` speak about
-    the row without the terminal column. `actions` are the values that 0..n_actions-1 stand for, themselves by default. JAX
-    computes in float32 unless told otherwise; results may differ in the last bit between batch sizes.
+    parent's first; keys of a dict sorted) and the terminal column; `problem.model.names` lists them. `features` are computed
+    from the row without the terminal column. `actions` are the values that actions 0..n_actions-1 stand for; by default
+    those numbers themselves. JAX computes in float32 unless configured otherwise; results may differ in the last bit
+    between batch sizes.
     """
     require_count("from_jax", n_actions=n_actions)
     if actions is not None and len(actions) != n_actions:
@@ -218,12 +219,12 @@ def from_gymnax(
     core_pairs: tuple[States, IntArray] | None = None,
     drop: Sequence[str] | None = None,
 ) -> Problem:
-    """A problem from a gymnax environment or its name; nothing resets inside a query.
+    """A problem from a gymnax environment or its name; nothing is reset inside a query.
 
-    Episodes of gymnax end at `max_steps_in_episode` by a clock in the state. That is truncation, not termination:
+    In gymnax an episode ends after `max_steps_in_episode`, by a clock in the state. That is truncation, not termination:
     by default (`drop=None`) the limit is lifted and the clock `time` is dropped from the state (so is Pendulum's
-    `last_u`), after a check on random walks that nothing else depends on it. An environment whose rewards do depend
-    on its clock needs `drop=()`: then the clock is a column and the limit stands. Columns are the fields of gymnax's
+    `last_u`), after random walks have checked that nothing else depends on it. An environment whose rewards do depend
+    on its clock needs `drop=()`: then the clock is a column and the limit stays. Columns are the fields of gymnax's
     EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for CartPole-v1. See `from_jax`.
     """
     jax = need("jax", "gymnax")
@@ -265,7 +266,7 @@ def from_gymnax(
 
 
 def _check_drop(whole: JaxModel, short: JaxModel, drop: Sequence[str]) -> None:
-    """Raise where steps depend on what is dropped: random walks of the whole state against the shortened one."""
+    """Raise InputError if steps depend on what is dropped: compares random walks with the whole and the shortened state."""
     kept = np.repeat([word in short.names for word in whole.names], whole.packing.sizes)
     kept = np.append(kept, True)  # the terminal column
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Features from scikit-learn: any fitted transformer, crossed with the actions."""
+"""Features from scikit-learn: the columns of any fitted transformer, one copy per action."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ...base import (
 )
 from ...features import FunctionFeatures, Sparse
 
-MARGIN = 1.25  # the radius is so many times the longest feature vector of the sample
+MARGIN = 1.25  # the default radius, as a multiple of the longest feature vector on the sample
 
 
 def sklearn_features(
     transformer: Any, n_actions: int, *, states: States, intercept: bool = True, radius: float | None = None
 ) -> FunctionFeatures:
-    """phi(x, a): the transformer's columns at x, one copy an action; coordinate `column * A + a`.
+    """phi(x, a) is the transformer's columns at x, one copy per action, at coordinates `column * A + a`.
 
     Parameters
     ----------
     transformer: anything fitted with `transform(states [n, D]) -> [n, k]`, dense or scipy.sparse: RBFSampler, Nystroem,
         SplineTransformer, KBinsDiscretizer, PolynomialFeatures, a Pipeline. States of other shapes are flattened.
-    states: a sample `[n, ...]`, as wide as what the planner will meet. It gives the number of columns, of nonzeros
-        where the output is sparse, and the radius.
-    intercept: add a constant column. Without one, constants may not be in the span, and no Q can be shifted.
-    radius: R; by default 1.25 times the longest feature vector of the sample. A longer one later is an error that names it.
+    states: a sample `[n, ...]` that covers what the planner will meet. It determines the number of columns, the number
+        of nonzeros if the output is sparse, and the default radius.
+    intercept: add a constant column. Without one, constants may lie outside the span, and a Q-function cannot be shifted.
+    radius: R; by default 1.25 times the longest feature vector on the sample. A longer one later is an error that names it.
 
-    It carries no core set, and runs with it go through the NumPy loop. The fingerprint holds the transformer's
-    output on the sample, so that a policy is not loaded against another fit.
+    There is no core set, and runs use the NumPy loop. The fingerprint includes the transformer's output on the sample,
+    so that a policy cannot be loaded with another fit.
     """
     require_count("sklearn_features", n_actions=n_actions)
     require_positive("sklearn_features", radius=radius)
@@ -62,7 +62,7 @@ def sklearn_features(
 
 
 def _transform(transformer: Any, states: States) -> Any:
-    """The columns `[n, k]` as float, csr or dense."""
+    """The transformer's columns `[n, k]` as floats, csr or dense."""
     if not callable(getattr(transformer, "transform", None)):
         raise InputError(
             f"`sklearn_features(transformer=...)` needs a method transform(states); {type(transformer).__name__} has none."
@@ -128,6 +128,6 @@ def _rows(columns: Any, most: int) -> tuple[Any, FloatArray]:
 
 
 def _fit(columns: Any) -> str:
-    """A short hash of the transformed sample, rounded: BLAS may differ in the last bits between machines."""
+    """A short hash of the transformed sample, rounded, since BLAS may differ in the last bits between machines."""
     values = columns.data if sparse.issparse(columns) else columns
     return digest(np.float32(values))[:8]

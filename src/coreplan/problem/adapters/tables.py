@@ -1,4 +1,4 @@
-"""Toy text: environments that carry their transition table `P[s][a] = [(probability, next, reward, done), ...]`."""
+"""Gymnasium's toy text: environments with a transition table `P[s][a] = [(probability, next, reward, done), ...]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def from_tables(
     reward_range: tuple[float, float] | None = None,
     core_pairs: tuple[States, IntArray] | None = None,
 ) -> Problem:
-    """The exact problem of `env.P`: states 0..S, of which S is the terminated one, absorbing with reward 0."""
+    """The exact problem of the table `env.P`: states 0..S, where S is the terminated one, absorbing with reward 0."""
     rows = _rows(env.P, name)  # [entries, 6]: s, a, probability, next, reward, done
     _compare(env, name)
     S, A = len(env.P), len(env.P[0])
@@ -47,7 +47,7 @@ def from_tables(
 
 
 def _compare(env: Any, name: str, steps: int = 200) -> None:
-    """Raise if a walk by `step` does what the table does not say."""
+    """Raise InputError if a random walk by `env.step` makes a transition that the table does not have."""
     rng = np.random.default_rng(0)
     state, over = env.reset(seed=0)[0], False
     for _ in range(steps):
@@ -79,7 +79,7 @@ def _rows(P: Any, name: str) -> FloatArray:
 
 
 def _bounds(rewards: FloatArray, given: tuple[float, float] | None, name: str) -> tuple[float, float]:
-    """The rewards' own range, or a declared one that holds them all; with 0 in it."""
+    """The rewards' own range, or a declared one that contains them all; widened to contain 0."""
     found = (float(rewards.min()), float(rewards.max()))
     low, high = reward_bounds(given, found, name)
     if low > found[0] or high < found[1]:

@@ -1,4 +1,4 @@
-"""The zoo of built-in problems, by name with parameters: `river-linear:L=15,discount=0.99`."""
+"""The built-in problems, called by name with parameters: `river-linear:L=15,discount=0.99`."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ZOO: dict[str, Callable[..., Problem]] = {
 
 
 def make(spec: str) -> Problem:
-    """The built-in problem of that name; its parameters follow a colon: `random-linear:states=10**15,lazy=true`.
+    """The built-in problem `spec`, a name with optional parameters after a colon: `random-linear:states=10**15,lazy=true`.
 
-    The same name always gives the same problem: a run's seed never changes it, `instance=3` does.
+    The same name always gives the same problem: a run's seed never changes it; a parameter such as `instance=3` does.
     """
     name, _, settings = spec.partition(":")
     if name not in ZOO:
@@ -70,7 +70,7 @@ def make(spec: str) -> Problem:
 
 
 def parse_value(text: str) -> Any:
-    """A setting from the command line: whole numbers (also `10**15`, `2^40`), numbers, true/false, else text."""
+    """The value of a setting on the command line: a whole number (also `10**15`, `2^40`), a number, true/false, or text."""
     if re.fullmatch(r"[+-]?\d{1,40}", text):
         return int(text)
     power = re.fullmatch(r"(\d{1,2})(?:\*\*|\^)(\d{1,2})", text)
@@ -91,7 +91,7 @@ def _matching(default: Any, value: Any, name: str) -> Any:
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
     else:
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # 1e6 for a count
+            value = int(value)  # such as 1e6 for a count
         good = type(value) is type(default)
     if not good:
         kind = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a word"}[

@@ -1,4 +1,4 @@
-"""`cart-pole`: Gymnasium's CartPole with interpolation features and an end state of its own."""
+"""`cart-pole`: Gymnasium's CartPole with interpolation features and an explicit end state."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ..model import CompiledModel
 from ..problem import Problem
 from .ends import own_feature
 
-_GRAVITY, _CART, _POLE, _HALF = 9.8, 1.0, 0.1, 0.5  # masses, half the pole's length
+_GRAVITY, _CART, _POLE, _HALF = 9.8, 1.0, 0.1, 0.5  # gravity, the two masses, half the pole's length
 _FORCE, _DT = 10.0, 0.02
 _TRACK, _TILT = 2.4, 12 * 2 * math.pi / 360
+# The features' box; the features clip speed and spin to it.
 _LOW, _HIGH = (
     (-_TRACK, -3.0, -_TILT, -3.0),
     (_TRACK, 3.0, _TILT, 3.0),
-)  # the features' box; speeds are clipped
+)
 
 
 @njit(cache=True, nogil=True)
@@ -54,7 +55,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 
 @njit(cache=True, nogil=True)
 def _features(data, states, out):
-    """Interpolation on the first four coordinates, one feature more for the fallen pole."""
+    """Interpolation on the first four coordinates, plus one feature for the fallen pole."""
     interpolate_into(data, states[:, :4], out)
     for n in range(states.shape[0]):
         if states[n, 4] > 0.0:
@@ -64,16 +65,16 @@ def _features(data, states, out):
 def cart_pole(grid: int = 9, discount: float = 0.99) -> Problem:
     """Keep a pole upright on a cart: state (x, speed, angle, spin, fallen), actions push left and right.
 
-    Gymnasium's dynamics (Euler steps of 0.02 s); reward 1 a step, also for the one in which the cart leaves
-    [-2.4, 2.4] or the pole tilts beyond 12 degrees; then (0, 0, 0, 0, 1) for ever, which pays 0. There is no
-    limit of 500 steps: a pole that falls after T steps has value 1 - discount^T, one that never falls 1.
+    Gymnasium's dynamics (Euler steps of 0.02 s). Every step pays reward 1, including the one in which the cart leaves
+    [-2.4, 2.4] or the pole tilts beyond 12 degrees; after that the state is (0, 0, 0, 0, 1) for ever and pays 0. There is
+    no limit of 500 steps: a pole that falls after T steps has value 1 - discount^T, one that never falls has value 1.
 
     Features: interpolation on grid^4 nodes, speed and spin clipped to [-3, 3], and one feature for the fallen
-    pole; d = m = 2 (grid^4 + 1), exact core. Value iteration through the core balances for nearly 500 steps on
-    5^4 nodes already.
+    pole; d = m = 2 (grid^4 + 1), exact core set. On 5^4 nodes, value iteration through the core set already balances the
+    pole for nearly 500 steps.
     """
     if not 2 <= grid <= 40:
-        raise InputError(f"`cart-pole:grid=...` must be from 2 to 40 nodes a side, got {grid}.")
+        raise InputError(f"`cart-pole:grid=...` must be from 2 to 40 nodes per side, got {grid}.")
     return Problem(
         model=CompiledModel(2, _initial, _step, state_shape=(5,), state_dtype=np.float64),
         features=_with_end(interpolation(_LOW, _HIGH, [grid] * 4, 2)),

@@ -1,4 +1,4 @@
-"""A feature of its own for the states that end a game, behind those of any other map."""
+"""A feature of its own for the states in which a game has ended, added after the features of another map."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def own_feature(out, n, base):
-    """Make the sparse row n the unit vector of base feature number `base`, one copy an action."""
+    """Set the sparse features of state n to the unit vector of base feature number `base`, one copy per action."""
     index, weight = out
     A = index.shape[1]
     for a in range(A):

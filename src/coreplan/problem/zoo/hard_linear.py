@@ -13,9 +13,9 @@ from ..tables import Tabular, tabular_model
 def hard_linear(actions: int = 30, discount: float = 0.9, delta: float = 0.01, instance: int = 0) -> Problem:
     """Two states, d = 4: each action is a point a in [0, 1]^2, phi(s0, a) = (1, 0, a), phi(s1, .) = (0, 1, 0, 0).
 
-    The reward is the first coordinate of phi; P(s0|.) = phi . (gamma, 0, Delta b) with b the last action, so all
-    that distinguishes actions is the small term Delta a . b. Start in s0. The core set is the convex hull's corners:
-    the state-action pairs of s0 on the hull of the actions, and one of s1.
+    The reward is the first coordinate of phi; P(s0|.) = phi . (gamma, 0, Delta b) with b the last action's point, so
+    actions differ only by the small term Delta a . b. The start is s0. The core set consists of the corners of the convex
+    hull: the pairs of s0 with the actions on the hull of the points, and one pair of s1.
     """
     if not 0 < delta * 2 <= 1 - discount:
         raise InputError(

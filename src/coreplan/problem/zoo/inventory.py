@@ -1,4 +1,4 @@
-"""`inventory`: two products, lost sales, one order cost for both."""
+"""`inventory`: two products, lost sales, one fixed cost per order for both together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _initial(rng, data, states):
 
 @njit(cache=True, nogil=True)
 def _transition(data, states, actions, n, u, v, rewards, next_states):
-    """Query n of the batch, demands by the uniforms u and v."""
+    """Answer query n of the batch; the uniforms u and v draw the two demands."""
     r, demand1, demand2, orders, cap = data
     s1, s2, a = int(states[n, 0]), int(states[n, 1]), actions[n]
     rewards[n] = r[s1, s2, a]
@@ -59,7 +59,7 @@ def _demand(mean: float) -> FloatArray:
 
 
 def _one_product(i: int) -> tuple[FloatArray, FloatArray]:
-    """Transitions `[S, S]` from the stock after delivery, and expected sales less holding `[S]`."""
+    """Of product i: transitions `[S, S]` from the stock after delivery, and expected sales minus holding cost `[S]`."""
     P, gain = np.zeros((_CAP + 1, _CAP + 1)), np.zeros(_CAP + 1)
     for stock in range(_CAP + 1):
         for demand, p in enumerate(_demand(_MEAN[i])):
@@ -72,10 +72,11 @@ def _one_product(i: int) -> tuple[FloatArray, FloatArray]:
 def inventory(features: str = "grid", grid: int = 7, discount: float = 0.95) -> Problem:
     """Two products, lost sales: stock 0..30 each, orders from {0, 6, 12}^2 arrive at once, stock capped at 30.
 
-    Demand Poisson(4) and Poisson(6), cut at 15; price 4 and 3, unit cost 2 and 1.2 of what is taken in,
-    holding 0.1 and 0.08 a unit left, 6 for any order; the reward is the expected one. Start empty or full, half each.
-    `features=grid` is multilinear on grid x grid nodes (d = m = 441, exact core); `features=quadratic` are the
-    polynomials of degree 2 (d = 54), without a core set. Optimum 0.6497, uniform policy 0.5155.
+    Demands are Poisson(4) and Poisson(6), truncated at 15; prices 4 and 3; unit costs 2 and 1.2 for what fits into stock;
+    holding costs 0.1 and 0.08 per unit left over; 6 for any order. The reward is the expected one. Both products start
+    empty or both full, with probability 1/2 each. `features=grid`: multilinear interpolation on grid x grid nodes
+    (d = m = 441, exact core set); `features=quadratic`: polynomials of degree 2 (d = 54), without a core set. The optimum
+    is 0.6497; the uniform policy has value 0.5155.
     """
     require_choice("inventory", ("grid", "quadratic"), features=features)
     (P1, gain1), (P2, gain2) = _one_product(0), _one_product(1)

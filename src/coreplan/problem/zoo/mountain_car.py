@@ -1,4 +1,4 @@
-"""`mountain-car`: Gymnasium's MountainCar with interpolation features and their exact core set, or radial ones."""
+"""`mountain-car`: Gymnasium's MountainCar with interpolation features and their exact core set, or with radial features."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 
 @njit(cache=True, nogil=True)
 def _bumps(data, states, out):
-    """Radial features, one more for the car that has arrived."""
+    """Radial features, plus one feature for the car that has arrived."""
     radial_into(data, states, out)
     for n in range(states.shape[0]):
         if states[n, 0] >= _GOAL:
@@ -62,20 +62,20 @@ def _rbf(centres: int) -> CompiledFeatures:
 
 
 def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid", centres: int = 8) -> Problem:
-    """MountainCar with multilinear interpolation on a grid x grid net: d = m = 3 grid^2, 4 nonzeros, R = 1.
+    """MountainCar with multilinear interpolation on grid x grid nodes: d = m = 3 grid^2, 4 nonzeros, R = 1.
 
-    Gymnasium's dynamics: actions push left, nothing, right; reward -1 a step until the car reaches
-    position 0.5, then 0 for ever. A car that arrives is put at the grid's corner (0.6, 0.07), a node of
-    its own that nothing else can reach, so the terminal state has its own features and core pairs.
+    Gymnasium's dynamics: actions push left, do nothing, push right; reward -1 per step until the car reaches
+    position 0.5, then 0 for ever. A car that arrives is put at the grid's corner (0.6, 0.07), a node that
+    nothing else can reach, so the terminal state has its own features and core pairs.
     In normalised units the value is E[discount^(steps to the goal)]; about 100 steps are needed.
 
-    `features=rbf`: normalised Gaussian bumps on centres x centres points, and one feature for the arrived car
-    (d = 3 (centres^2 + 1) = 195), all times the action; they carry no core set.
+    `features=rbf`: normalised Gaussian bumps on centres x centres points and one feature for the car that has arrived, one
+    copy of all per action (d = 3 (centres^2 + 1) = 195); there is no core set.
     """
     require_choice("mountain-car", ("grid", "rbf"), features=features)
     for name, value in (("grid", grid), ("centres", centres)):
         if not 2 <= value <= 1000:
-            raise InputError(f"`mountain-car:{name}=...` must be from 2 to 1000 nodes a side, got {value}.")
+            raise InputError(f"`mountain-car:{name}=...` must be from 2 to 1000 nodes per side, got {value}.")
     return Problem(
         model=CompiledModel(3, _initial, _step, state_shape=(2,), state_dtype=np.float64),
         features=interpolation(_LOW, _HIGH, (grid, grid), 3) if features == "grid" else _rbf(centres),

@@ -1,4 +1,4 @@
-"""`pendulum`: Gymnasium's Pendulum with a few torques instead of an interval of them."""
+"""`pendulum`: Gymnasium's Pendulum with a few torques instead of a continuous range."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def _step(rng, data, states, actions, rewards, next_states):
 def pendulum(
     features: str = "grid", grid: int = 31, actions: int = 5, centres: int = 8, discount: float = 0.99
 ) -> Problem:
-    """Swing a pendulum up and hold it: state (angle in [-pi, pi), speed in [-8, 8]), torques evenly from -2 to 2.
+    """Swing a pendulum up and hold it: state (angle in [-pi, pi), speed in [-8, 8]), torques evenly spaced from -2 to 2.
 
-    Gymnasium's dynamics and reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), angle 0 being upright; the angle is
-    kept wrapped. Start as there: any angle, speed in [-1, 1]. Good policies lose about 140 in 200 steps on
+    Gymnasium's dynamics and reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), where angle 0 is upright; the angle is
+    kept wrapped. The start is Gymnasium's: any angle, speed in [-1, 1]. Good policies lose about 140 in 200 steps on
     average.
 
-    `features=grid`: interpolation on grid x grid nodes (exact core, d = m = 5 grid^2). Its angle axis is not
-    joined at the seam: -pi and pi are two nodes for one place, each used from its own side, which costs a column
-    and no exactness. `features=rbf`: normalised bumps on centres x centres points (d = 320), without a core set,
-    also cut at the seam.
+    `features=grid`: interpolation on grid x grid nodes (exact core set, d = m = 5 grid^2). The grid is not joined at
+    -pi = pi: the two are separate nodes for one place, each used from its own side, which costs a column of nodes
+    but no exactness. `features=rbf`: normalised bumps on centres x centres points (d = 320), without a core set and
+    not joined at -pi = pi either.
     """
     require_choice("pendulum", ("grid", "rbf"), features=features)
     for name, value in (("grid", grid), ("actions", actions), ("centres", centres)):

@@ -1,4 +1,4 @@
-"""`perishable-inventory`: one product with a lead time and a shelf life of two (Lin, Nadarajah & Soheili 2020)."""
+"""`perishable-inventory`: one product, lead time and shelf life of two periods (Lin, Nadarajah & Soheili 2020)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...features import fourier, interpolation
 from ..model import CompiledModel
 from ..problem import Problem
 
-_MEAN, _STD = 5.0, 2.0  # of the demand, a normal cut to [0, 10]
+_MEAN, _STD = 5.0, 2.0  # of the demand, a normal truncated to [0, 10]
 _MOST = 10.0  # largest order, largest demand, largest backlog
 _PURCHASE, _HOLDING, _BACKLOG, _DISPOSAL, _LOST = 20.0, 2.0, 10.0, 5.0, 100.0
 _START = 5.0
@@ -21,7 +21,7 @@ _LOW, _HIGH = (-_MOST, 0.0, 0.0), (_MOST, _MOST, _MOST)
 
 @njit(cache=True, nogil=True)
 def _demand(u):
-    """The quantile u in [0, 1) of the truncated normal, by Newton's method from the mean.
+    """The quantile of the truncated normal at u in [0, 1), by Newton's method from the mean.
 
     To the right of the mean the distribution function is concave, so the steps approach the quantile from below and
     never leave the interval; the left half is its mirror image.
@@ -50,9 +50,7 @@ def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
         old, fresh, a = states[n, 0], states[n, 1], float(actions[n])
         d = _demand(rng.random())
-        left = fresh - max(
-            d - old, 0.0
-        )  # what a backlog or the old stock does not cover comes from the fresh
+        left = fresh - max(d - old, 0.0)  # fresh stock serves what the old stock does not, and any backlog
         cost = price * a + _HOLDING * max(left, 0.0) + _BACKLOG * max(d - old - fresh, 0.0)
         cost += _DISPOSAL * max(old - d, 0.0) + _LOST * max(d - old - fresh - _MOST, 0.0)
         rewards[n] = -cost
@@ -64,18 +62,18 @@ def _step(rng, data, states, actions, rewards, next_states):
 def perishable_inventory(
     features: str = "grid", grid: int = 6, order: int = 2, discount: float = 0.95
 ) -> Problem:
-    """A perishable product, lead time 2, life 2: state (old stock or backlog, fresh stock, under way), orders 0..10.
+    """A perishable product, lead time 2, life 2: state (old stock or backlog, fresh stock, in transit), orders 0..10.
 
-    State (s0, s1, s2), s0 from -10 to 10, the others from 0 to 10. Demand D is normal(5, 2) cut to [0, 10]. Cost
-    of a step with order a: 20 discount^2 a + 2 (s1 - (D-s0)+)+ + 10 (D-s0-s1)+ + 5 (s0-D)+ + 100 (D-s0-s1-10)+,
-    for purchase, holding, backlog, disposal and lost sales. Next: s0 = max(s1 - (D-s0)+, -10), s1 = s2, s2 = a.
-    Start (5, 5, 5). One step costs from 0 to 1200 + 200 discount^2.
+    State (s0, s1, s2), with s0 from -10 to 10 and the others from 0 to 10. Demand D is normal(5, 2) truncated to [0, 10].
+    A step with order a costs 20 discount^2 a + 2 (s1 - (D-s0)+)+ + 10 (D-s0-s1)+ + 5 (s0-D)+ + 100 (D-s0-s1-10)+,
+    for purchase, holding, backlog, disposal and lost sales. The next state is (max(s1 - (D-s0)+, -10), s2, a).
+    The start is (5, 5, 5). One step costs from 0 to 1200 + 200 discount^2.
 
     Published discounted costs: lower bound 2003.4, self-guided approximate LP 2056.4, approximate LP with 20
-    random Fourier bases 2081.6; dynamic programming on a fine net finds 2050.6 as the optimum for whole orders.
-    The discounted cost of a normalised value v is (1 - v) (1200 + 200 discount^2)/(1 - discount).
+    random Fourier bases 2081.6. Dynamic programming on a fine grid gives 2050.6 as the optimum for whole orders.
+    A normalised value v is the discounted cost (1 - v) (1200 + 200 discount^2)/(1 - discount).
 
-    `features=grid`: multilinear on (2 grid - 1) x grid x grid nodes (d = m = 4,356, exact core);
+    `features=grid`: multilinear interpolation on (2 grid - 1) x grid x grid nodes (d = m = 4,356, exact core set);
     `features=fourier`: cosines up to `order` in each coordinate (d = 297), without a core set.
     """
     require_choice("perishable-inventory", ("grid", "fourier"), features=features)
@@ -84,7 +82,7 @@ def perishable_inventory(
             f"`perishable-inventory` needs grid from 2 to 100 and order from 0 to 20, got {grid} and {order}."
         )
     A, price = int(_MOST) + 1, _PURCHASE * discount**2
-    worst = price * _MOST + _BACKLOG * 2 * _MOST + _LOST * _MOST  # a backlog of 10 meets a demand of 10
+    worst = price * _MOST + _BACKLOG * 2 * _MOST + _LOST * _MOST  # a demand of 10 on top of a backlog of 10
     phi = (
         interpolation(_LOW, _HIGH, [2 * grid - 1, grid, grid], A)
         if features == "grid"

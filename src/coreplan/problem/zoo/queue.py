@@ -22,7 +22,7 @@ _START = 0.9  # nu0(x) is proportional to 0.9^x
 
 @njit(cache=True, nogil=True)
 def _initial(rng, data, states):
-    """Inverse of the cut geometric distribution: nothing of the size of the buffer is stored."""
+    """Draws from the truncated geometric distribution by inversion, which stores nothing of the size of the buffer."""
     buffer = data[0]
     mass = 1.0 - _START ** (buffer + 1)
     for n in range(states.shape[0]):
@@ -47,16 +47,17 @@ def _step(rng, data, states, actions, rewards, next_states):
 def queue(features: str = "hat", buffer: int = 49_999, discount: float = 0.98) -> Problem:
     """A queue of at most `buffer` jobs, served at rate 0.2, 0.4, 0.6 or 0.8 (50,000 states, 4 actions).
 
-    One event a step: an arrival with 0.2, a completion with the chosen q, else nothing; what arrives at the full
-    buffer is lost. Cost x + 60 q^3, start proportional to 0.9^x (the weights of the published linear programs).
-    `features=hat`: hat functions on nodes 0, 1, 2, 3, 5, 8, 13... (exact core, d = m = 100); `features=cubic`:
-    the published basis 1, x, x^2, x^3, with x divided by the buffer (d = 16), without a core set.
+    One event per step: an arrival with probability 0.2, a completion with the chosen rate q, otherwise nothing. A job that
+    arrives at the full buffer is lost. With x jobs a step costs x + 60 q^3. The start is proportional to 0.9^x (the weights
+    of the published linear programs). `features=hat`: hat functions on nodes 0, 1, 2, 3, 5, 8, 13... (exact core set,
+    d = m = 100); `features=cubic`: the published basis 1, x, x^2, x^3, with x divided by the buffer (d = 16), without a
+    core set.
 
     The best rate is 0.2 for x <= 2, 0.4 for x <= 27 and 0.6 beyond (0.4 again in the last two states, where
-    losing jobs pays); its discounted cost is 389.26, in normalised units 0.99985. At a fixed rate and away from
-    the buffer the cost has a closed form, x/(1-g) + b + c rho^x with 0 < rho < 1. Rewards are mapped to [0, 1] by
-    the full buffer's cost, so what policies differ by is a few 1e-4 in normalised units; a smaller buffer shows
-    the same queue at a larger scale.
+    losing jobs pays off); its discounted cost is 389.26, in normalised units 0.99985. At a fixed rate and away from
+    the full buffer the cost has a closed form, x/(1-g) + b + c rho^x with g the discount and 0 < rho < 1. Rewards are
+    mapped to [0, 1] by the cost at the full buffer, so policies differ by only a few 1e-4 in normalised units; with a
+    smaller buffer the same differences are larger.
     """
     require_choice("queue", ("hat", "cubic"), features=features)
     if not 1 <= buffer <= 10**9:
@@ -97,7 +98,7 @@ def _tabular(buffer: int, lowest: float, highest: float) -> Tabular:
         np.concatenate([p for p, _ in moves]),
         (np.tile(row, 3), np.concatenate([y for _, y in moves])),
     )
-    P = sparse.csr_matrix(entries, shape=(X * A, X))  # entries of one place are added up
+    P = sparse.csr_matrix(entries, shape=(X * A, X))  # repeated entries are added up
     P.data = np.maximum(P.data, 0.0)  # 1 - 0.2 - 0.8 leaves a rounding error
     r = (-(x + _EFFORT * q**3) - lowest) / (highest - lowest)
     nu0 = _START ** np.arange(X)

@@ -1,4 +1,4 @@
-"""`queue-network` and `queue-network-cut`: de Farias & Van Roy's four queues on two servers, at large and cut."""
+"""`queue-network` and `queue-network-cut`: de Farias & Van Roy's four queues on two servers, large and small buffers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from ..tables import Tabular, cumulate, first_above
 _ARRIVAL = 0.08  # at queues 1 and 3
 _SERVICE = np.array([0.12, 0.12, 0.28, 0.28])  # as published
 _SERVICE_CUT = np.array([0.12, 0.28, 0.12, 0.28])  # a variant
-_SERVED = np.array(
-    list(itertools.product((0, 3), (1, 2)))
-)  # [A, 2]: server 1 works on 1 or 4, server 2 on 2 or 3
-_CUT = 9
+# [A, 2]: the queues served, from 0; server 1 serves queue 1 or 4, server 2 queue 2 or 3.
+_SERVED = np.array(list(itertools.product((0, 3), (1, 2))))
+_CUT = 9  # jobs per queue in queue-network-cut
 
 
 @njit(cache=True, nogil=True)
@@ -40,7 +39,7 @@ def _empty(rng, data, states):
 
 @njit(cache=True, nogil=True)
 def _step(rng, data, states, actions, rewards, next_states):
-    """One event a step: an arrival, a completion at a served queue, or nothing. What meets a full buffer is lost."""
+    """One event per step: an arrival, a completion at a served queue, or nothing. Jobs that meet a full buffer are lost."""
     service, served, buffer = data[0], data[1], data[2]
     for n in range(states.shape[0]):
         total = 0.0
@@ -67,7 +66,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 
 @njit(cache=True, nogil=True)
 def _polynomial(data, states, out):
-    """1, x_i / 9, x_i x_j / 81 for i <= j, and the indicators x_i = 0: 19 an action."""
+    """1, x_i / 9, x_i x_j / 81 for i <= j, and the indicators x_i = 0: 19 features per action."""
     index, weight = out
     A = index.shape[1]
     for n in range(states.shape[0]):
@@ -88,7 +87,7 @@ def _polynomial(data, states, out):
 
 @njit(cache=True, nogil=True)
 def _politex(data, states, out):
-    """1, x_i / buffer, and the indicators that all of a pair (6) or a triplet (4) of queues hold jobs: 15 an action."""
+    """1, x_i / buffer, and indicators that all queues of a pair (6) or triplet (4) hold jobs: 15 features per action."""
     groups, buffer = data  # groups [10, 4]: members of a pair or triplet
     index, weight = out
     A = index.shape[1]
@@ -110,19 +109,19 @@ def _politex(data, states, out):
 def queue_network(features: str = "politex", buffer: int = 200, discount: float = 0.99) -> Problem:
     """Four queues on two servers, routes 1 -> 2 -> out and 3 -> 4 -> out: 1.6 x 10^9 states, 4 actions.
 
-    Server 1 serves queue 1 or 4, server 2 queue 2 or 3; one event a step: arrivals 0.08 at queues 1 and 3,
-    completions 0.12, 0.12, 0.28, 0.28 where served. The published problem has no buffers; here each queue holds
-    200, which a random policy reaches in one step of a million, and what meets a full one is lost. Reward 1 -
-    (total length)/(4 buffer), start empty.
+    Server 1 serves queue 1 or 4, server 2 queue 2 or 3. One event per step: arrivals with probability 0.08 at queues 1
+    and 3 each, completions with 0.12, 0.12, 0.28, 0.28 at the served queues. The published problem has no limit on the
+    queues; here each holds 200 jobs, which a random policy reaches in one step of a million, and jobs that meet a full
+    queue are lost. The reward is 1 - (total length)/(4 buffer); the start is empty.
 
-    Published AVERAGE total lengths: serve the longest 45.0 (45.7 here with ties to queues 4 and 3, 46.6 with
-    ties to 1 and 2), first in first out 45.7, approximate LP 33.4, POLITEX and LSPI about 31. To serve a random
-    non-empty queue gives 34.6, so to beat "longest" proves nothing. Averages take tens of thousands of steps to
-    settle: a discount of 0.99 asks about the first few hundred, 0.9999 comes near them.
+    Published AVERAGE total lengths: serving the longest queue 45.0 (45.7 here with ties to queues 4 and 3, 46.6 with
+    ties to 1 and 2), first in first out 45.7, approximate LP 33.4, POLITEX and LSPI about 31. Serving a random
+    non-empty queue gives 34.6, so beating "longest" proves nothing. Averages take tens of thousands of steps to
+    settle: a discount of 0.99 measures the first few hundred steps, 0.9999 comes close to the average.
 
-    `features=politex`: 1, x_i, and the indicators that all queues of a pair or triplet hold jobs (d = 60),
-    without a core set; `features=hat`: hat functions on nodes (0, 1, 4, 20, buffer) a queue (d = m = 2,500, exact
-    core).
+    `features=politex`: 1, x_i, and indicators that all queues of a pair or triplet hold jobs (d = 60),
+    without a core set; `features=hat`: hat functions on nodes (0, 1, 4, 20, buffer) in each queue (d = m = 2,500, exact
+    core set).
     """
     require_choice("queue-network", ("politex", "hat"), features=features)
     if not 21 <= buffer <= 10**6:
@@ -146,11 +145,12 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
 def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
     """Four queues, routes 1 -> 2 -> out and 3 -> 4 -> out, buffers of 9: 10,000 states, 4 actions.
 
-    Server 1 serves queue 1 or 4, server 2 queue 2 or 3; one event a step: arrivals 0.08 at queues 1 and 3,
-    completions 0.12, 0.28, 0.12, 0.28 where served; what meets a full buffer is lost. Reward 1 - (total length)/36,
-    start proportional to exp(-0.9 total). `features=hat`: hat functions on nodes (0, 1, 3, 9) a queue (d = m = 1,024,
-    exact core); `features=polynomial`: 1, x_i, x_i x_j and the indicators of empty queues (d = 76), without a core set:
-    greedy on the projection of Q* loses 0.063 of the uniform-to-optimal difference.
+    Server 1 serves queue 1 or 4, server 2 queue 2 or 3. One event per step: arrivals with probability 0.08 at queues 1
+    and 3 each, completions with 0.12, 0.28, 0.12, 0.28 at the served queues; jobs that meet a full buffer are lost. The
+    reward is 1 - (total length)/36; the start is proportional to exp(-0.9 total length). `features=hat`: hat functions on
+    nodes (0, 1, 3, 9) in each queue (d = m = 1,024, exact core set); `features=polynomial`: 1, x_i, x_i x_j and the
+    indicators of empty queues (d = 76), without a core set. With the latter, the policy that is greedy with respect to the
+    projection of Q* loses 0.063 of the difference between the uniform and the optimal value.
     """
     require_choice("queue-network-cut", ("hat", "polynomial"), features=features)
     states = np.array(list(itertools.product(range(_CUT + 1), repeat=4)))  # [X, 4]

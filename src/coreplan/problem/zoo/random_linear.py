@@ -1,4 +1,4 @@
-"""`random-linear`: random exact linear MDPs with an exact core set, by tables or lazily by hashing."""
+"""`random-linear`: random exact linear MDPs with an exact core set, stored in tables or computed lazily by hashing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..model import CompiledModel
 from ..problem import Problem
 from ..tables import Tabular, cumulate, first_above
 
-_CONCENTRATION = 0.3  # of phi(x, a) ~ Dirichlet
-_SUPPORT = 1024  # hashed states that carry a row of W in the lazy version
-_ENUMERABLE = 20_000  # states up to which the lazy version is also written out exactly
+_CONCENTRATION = 0.3  # of the Dirichlet distribution of phi(x, a)
+_SUPPORT = 1024  # number of states on which a row of W lives in the lazy version
+_ENUMERABLE = 20_000  # up to this many states the lazy version has an exact table too
 
 
 def random_linear(
@@ -31,9 +31,9 @@ def random_linear(
 ) -> Problem:
     """Random linear MDP: phi ~ Dirichlet(0.3), rows of W ~ Dirichlet(0.05), vartheta ~ U[0, 1]^d.
 
-    d random pairs carry the unit vectors and are the core set, so Assumption 1 holds with zero error,
-    m = d and R = 1. `lazy=true` stores nothing of size |X| (any number up to 2^62): phi of a state is a
-    Dirichlet draw seeded by a hash, each row of W lives on 1,024 hashed states, nu0 is uniform.
+    d random pairs have the unit vectors as features and are the core set, so Assumption 1 holds with zero error,
+    m = d and R = 1. `lazy=true` stores nothing of the size of the state space (up to 2^62 states): phi of a pair is a
+    Dirichlet draw seeded by a hash, each row of W lives on 1,024 random states, nu0 is uniform.
     `compiled=false` gives the same simulator as NumPy functions.
     """
     require_count("random-linear", actions=actions, d=d)
@@ -88,11 +88,11 @@ def _hash(z):
 
 @njit(cache=True, nogil=True)
 def _dirichlet(seed, out):
-    """Fill `out` with a Dirichlet draw that is a function of `seed`.
+    """Fill `out [d]` with a Dirichlet draw that is a function of `seed`.
 
-    Gamma variates of shape a < 1 by rejection (Ahrens & Dieter 1974, algorithm GS), divided by their
-    sum. A shape of 0.3 never makes the whole sum underflow in double precision for d >= 1 in practice;
-    should it happen, the first coordinate takes all.
+    It divides gamma variates of shape a < 1, drawn by rejection (Ahrens & Dieter 1974, algorithm GS), by their
+    sum. With shape 0.3 the sum does not underflow in practice for any d >= 1; should it happen, the first
+    coordinate takes all.
     """
     a = _CONCENTRATION
     b = 1.0 + a / math.e
@@ -123,7 +123,7 @@ def _dirichlet(seed, out):
 
 @njit(cache=True, nogil=True)
 def _lazy_phi(key, core_states, core_actions, x, a, out):
-    """phi(x, a) into `out [d]`: a unit vector at a core pair, else a draw seeded by the pair."""
+    """Write phi(x, a) into `out [d]`: a unit vector at a core pair, otherwise a draw seeded by the pair."""
     for j in range(core_states.shape[0]):
         if core_states[j] == x and core_actions[j] == a:
             out[:] = 0.0
@@ -152,7 +152,7 @@ def _lazy_initial(rng, data, states):
 
 @njit(cache=True, nogil=True)
 def _lazy_transition(data, states, actions, n, u, v, phi, rewards, next_states):
-    """Query n of the batch by two uniforms; `phi [d]` is scratch."""
+    """Answer query n of the batch by two uniforms; `phi [d]` is scratch space."""
     key, _, core_states, core_actions, support, rows, vartheta = data
     d = vartheta.shape[0]
     _lazy_phi(key, core_states, core_actions, states[n], actions[n], phi)

@@ -1,4 +1,4 @@
-"""`river-swim`, `river-swim-long` and `river-linear`: swim upstream for the reward, or drift for a little."""
+"""`river-swim`, `river-swim-long` and `river-linear`: swim upstream for a large reward, or drift for a small one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..tables import Tabular, tabular_model
 def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
     """RiverSwim, tabular: one-hot features, all pairs are core pairs (m = d = 2 X).
 
-    Action 1 (right) succeeds with 0.9, stays with 0.05 and slips back with 0.05; at the right end it
-    stays with 0.9, slips back with 0.1 and pays 1. Action 0 (left) always succeeds and pays 0.005 at the
-    left end. Start at the left.
+    Action 1 (right) moves right with probability 0.9, stays with 0.05 and slips back with 0.05; at the right end it
+    stays with 0.9, slips back with 0.1 and pays 1. Action 0 (left) always moves left, and pays 0.005 at the
+    left end, where the swimmer starts.
     """
     if not 2 <= states <= 2000:
         raise InputError(f"`river-swim:states=...` must be from 2 to 2000, got {states}.")
@@ -24,7 +24,7 @@ def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
     x = np.arange(states)
     P[x, 0, np.maximum(x - 1, 0)] = 1.0
     for to, p in ((np.minimum(x + 1, states - 1), 0.9), (x, 0.05), (np.maximum(x - 1, 0), 0.05)):
-        P[x, 1, to] += p  # within one line every pair (x, to) is met once
+        P[x, 1, to] += p  # no pair (x, to) occurs twice in one assignment
     P[-1, 1] = 0.0
     P[-1, 1, -2:] = 0.1, 0.9
     r = np.zeros((states, 2))
@@ -44,14 +44,15 @@ def river_swim_long(states: int = 30, discount: float = 0.99) -> Problem:
 
 
 def river_linear(L: int = 10, discount: float = 0.95, states: int = 1000, instance: int = 0) -> Problem:
-    """The hard exact-core instance: a river of L positions seen through interpolating features.
+    """A hard instance with an exact core set: a river of L positions seen through interpolating features.
 
-    Core pairs are L positions x 2 pure actions (d = m = 2 L, R = 1). Each of the states has a real
-    position z in [0, L - 1] (the first L sit on the integers) and 3 actions, each a Beta(1/2, 1/2) mixture
-    of the two pure ones (the integers' first two are pure); phi = linear interpolation in z times the
-    mixture. A coin at each position decides which pure action is "down": one position down for sure;
-    "up" moves up with 0.6, stays with 0.35, falls with 0.05. A position's states are those that round to
-    it, entered uniformly. Reward 0.01 for down at 0, 1 for up at L - 1; start at position 0.
+    Core pairs are L positions x 2 pure actions (d = m = 2 L, R = 1). Each state has a real position z in
+    [0, L - 1] (the first L states sit on the integers) and 3 actions, each a Beta(1/2, 1/2) mixture of the two
+    pure ones (the first two actions of the integer states are pure); phi is linear interpolation in z times the
+    mixture. At each position a coin toss fixed which pure action is "down", which always moves one position down;
+    "up" moves up with probability 0.6, stays with 0.35 and falls with 0.05. A position's states are those that
+    round to it; on entry one of them is drawn uniformly. "Down" at position 0 pays 0.01, "up" at L - 1 pays 1; the start
+    is position 0.
     """
     if L < 2 or states < L:
         raise InputError(f"`river-linear` needs L >= 2 and at least L states, got L={L}, states={states}.")

@@ -12,6 +12,7 @@ from ...features import CompiledFeatures
 from ..model import CompiledModel
 from ..problem import Problem
 
+# I O T S Z J L, rows from the bottom up.
 _PIECES = (
     "####",
     "## ##",
@@ -20,11 +21,11 @@ _PIECES = (
     ".## ##.",
     "### #..",
     "### ..#",
-)  # I O T S Z J L, rows from the bottom up
+)
 
 
 def _rotations() -> tuple[IntArray, IntArray]:
-    """Row masks `[7, 4, 4]` (bit k = column k, row 0 lowest) and (height, width) `[7, 4, 2]` of each piece's 4 rotations."""
+    """For each piece and rotation: row masks `[7, 4, 4]` (bit k = column k, row 0 lowest), (height, width) `[7, 4, 2]`."""
     masks, sizes = np.zeros((7, 4, 4), dtype=np.int64), np.zeros((7, 4, 2), dtype=np.int64)
     for p, text in enumerate(_PIECES):
         cells = np.array([[c == "#" for c in row] for row in text.split()])
@@ -37,20 +38,20 @@ def _rotations() -> tuple[IntArray, IntArray]:
 
 @njit(cache=True, nogil=True)
 def place(state, action, masks, sizes, columns, board):
-    """Drop the state's piece; the board afterwards into `board [rows]`. Returns the lines cleared, -1 if it did not fit.
+    """Drop the state's piece and write the board afterwards into `board [rows]`; return the lines cleared, or -1.
 
-    The piece falls straight down from above. What still sticks out of the board when it lands ends the game.
+    The piece falls straight down from above. If it sticks out of the board when it lands, the game is over: -1.
     """
     rows = board.shape[0]
     piece, rotation, column = state[rows], action // columns, action % columns
     if not 0 <= piece < 7:
-        return -1  # no such piece; the features say so
+        return -1  # no such piece; the features are NaN then
     height, width = sizes[piece, rotation]
     column = min(column, columns - width)
     y = rows
     while y > 0:
         hit = False
-        for i in range(min(height, rows - y + 1)):  # rows of the piece that would lie within the board
+        for i in range(min(height, rows - y + 1)):  # the piece's rows that would lie within the board
             hit |= (state[y - 1 + i] & (masks[piece, rotation, i] << column)) != 0
         if hit:
             break
@@ -86,7 +87,7 @@ def _step(rng, data, states, actions, rewards, next_states):
         lines = -1
         if not states[n, rows + 1]:
             lines = place(states[n], actions[n], masks, sizes, columns, next_states[n, :rows])
-        if lines < 0:  # over: the empty board with the flag set
+        if lines < 0:  # game over: the empty board with the flag set
             next_states[n, :rows] = 0
             piece = 0
         rewards[n] = max(lines, 0)
@@ -96,7 +97,7 @@ def _step(rng, data, states, actions, rewards, next_states):
 
 @njit(cache=True, nogil=True)
 def _describe(board, columns, out):
-    """Heights, their absolute differences, the largest, holes and 1, each divided by its largest possible value."""
+    """Column heights, their absolute differences, the largest height, holes, and 1; each divided by its maximum."""
     rows, top, holes, before = board.shape[0], 0, 0, 0
     for k in range(columns):
         height, filled = 0, 0
@@ -134,20 +135,21 @@ def tetris(rows: int = 20, columns: int = 10, lines: bool = True, discount: floa
     """Tetris, 10 x 20, with the 22 Bertsekas-Tsitsiklis features of the board after the placement (about 2^200 boards).
 
     The state is rows + 2 whole numbers: the board's rows as bits from the bottom up, the piece (I O T S Z J L),
-    and whether the game is over. An action is rotation x columns + column of the piece's leftmost cell (40 of
-    them); a column too far to the right is clipped to the nearest that fits, so several actions may be one
-    placement. The piece falls straight down; where it then sticks out, the game is over for good and pays 0.
-    Reward: lines cleared, 0 to 4. The next piece is uniform. Start: the empty board.
+    and whether the game is over. Action rotation * columns + column puts the piece's leftmost cell into that column (40
+    actions); a column too far to the right is clipped to the nearest that fits, so several actions may be the same
+    placement. The piece falls straight down; if it then sticks out of the board, the game is over for good and pays 0.
+    The reward is the number of lines cleared, 0 to 4. The next piece is uniform. The start is the empty board.
 
-    phi(x, a) describes the board that a leads to, lines removed: heights (10), absolute differences of neighbours
-    (9), the largest height, holes (empty cells below a filled one), 1; each divided by its largest possible
-    value; and, unless lines=false, the lines cleared by 4, so that Q = reward + value of the board can be written
-    down: d = 23. A placement that ends the game has phi = 0, hence Q = 0, which is exact. They carry no core set.
+    phi(x, a) describes the board after action a, with full lines removed: column heights (10), absolute differences of
+    neighbours (9), the largest height, holes (empty cells below a filled one), and 1; each divided by its largest possible
+    value. Unless lines=false there is also the number of lines cleared, divided by 4, so that Q = reward + value of the
+    board is linear in phi: d = 23. A placement that ends the game has phi = 0, hence Q = 0, which is exact. There is no
+    core set.
 
-    Published lines a game on these features (10 x 20): lambda-policy iteration 3,183, sampled approximate LP
-    4,274, natural policy gradient 6,800, smoothed approximate LP 11,600, cross-entropy 348,895. Placing at random
-    clears one line in a hundred games; greedy on hand-made weights (-0.51 a unit of height, -0.18 of difference,
-    -0.36 a hole, 0.75 a line) clears about 580 a game.
+    Published lines per game with these features (10 x 20): lambda-policy iteration 3,183, sampled approximate LP
+    4,274, natural policy gradient 6,800, smoothed approximate LP 11,600, cross-entropy 348,895. Random placement
+    clears one line in a hundred games; the greedy policy for hand-made weights (-0.51 per unit of height, -0.18 per unit
+    of difference, -0.36 per hole, 0.75 per line) clears about 580 lines per game.
     """
     if not 4 <= rows <= 100 or not 4 <= columns <= 32:
         raise InputError(

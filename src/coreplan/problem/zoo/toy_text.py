@@ -1,4 +1,4 @@
-"""`frozen-lake` and `taxi`: Gymnasium's two small tables, with one absorbing state behind every end of a game."""
+"""`frozen-lake` and `taxi`: two of Gymnasium's small games, with one absorbing state to which every end of a game leads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HEADINGS = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up
 def frozen_lake(map: str = "4x4", slippery: bool = True, discount: float = 0.99) -> Problem:
     """Cross a frozen lake to the goal without falling into a hole: 4x4 or 8x8 cells and the end, 4 actions, one-hot.
 
-    Actions go left, down, right, up; on slippery ice the step goes there or to either side, a third each; walls
-    stop it. Reward 1 on reaching the goal. Goal and holes lead to the absorbing end, numbered last, which pays 0.
-    (As in Gymnasium; a move that ends the game goes to the end at once, so the goal's own number is never
-    visited.)
+    Actions go left, down, right, up; on slippery ice a step goes that way or to either side, with probability 1/3 each;
+    walls stop it. Reaching the goal pays 1. Goal and holes lead to the absorbing end state, numbered last, which pays 0.
+    (As in Gymnasium, except that a move that ends the game leads to the end state at once, so the goal's own number is
+    never visited.)
 
     Known: on slippery ice with discount 0.99 the optimal E[discount^(steps - 1); goal] is 0.5420 on 4x4 and
     0.4146 on 8x8; values here are (1 - discount) times that.
@@ -62,7 +62,7 @@ def _drive(row: int, column: int, action: int) -> tuple[int, int]:
 
 
 def _serve(at: tuple[int, int], passenger: int, goal: int, action: int) -> tuple[int, float, bool]:
-    """Pick up (4) or drop (5): where the passenger is then (4 = in the taxi), the reward, and whether the game is over."""
+    """Actions pick up (4) and drop (5): where the passenger is afterwards (4 = in the taxi), the reward, whether it ends."""
     if action == 4:
         return (4, -1.0, False) if passenger < 4 and at == _STANDS[passenger] else (passenger, -10.0, False)
     if passenger == 4 and at in _STANDS:
@@ -74,10 +74,10 @@ def _serve(at: tuple[int, int], passenger: int, goal: int, action: int) -> tuple
 def taxi(discount: float = 0.99) -> Problem:
     """Fetch a passenger and drop them at their goal: 5 x 5 cells, 500 states and the end, 6 actions, one-hot.
 
-    State ((row 5 + column) 5 + passenger) 4 + goal; passenger and goal are stands 0..3, passenger 4 is in the
-    taxi. Actions drive down, up, right, left, pick up, drop. Reward -1 a step, 20 for the right drop, which ends
-    the game, -10 for a pick-up or drop where none can be; the end, number 500, pays 0. Deterministic; start: any
-    cell, any two different stands. (As in Gymnasium.)
+    The state is ((row * 5 + column) * 5 + passenger) * 4 + goal; passenger and goal are stands 0..3, and passenger 4 is in
+    the taxi. Actions: drive down, up, right, left, pick up, drop. Each step pays -1, except 20 for the right drop, which
+    ends the game, and -10 for a pick-up or drop where none is possible; the end state, number 500, pays 0. Transitions are
+    deterministic; the start is any cell, with the passenger and the goal at any two different stands. (As in Gymnasium.)
 
     Known: the shortest way earns 7.93 on average, undiscounted.
     """
@@ -100,7 +100,7 @@ def taxi(discount: float = 0.99) -> Problem:
 def _with_table(
     P: FloatArray, r: FloatArray, nu0: FloatArray, reward_range: tuple[float, float], discount: float
 ) -> Problem:
-    """One-hot features over the states and the end, the simulator in the game's own reward units."""
+    """The problem of P `[X, A, X]`, r `[X, A]`: one-hot features over the states and the end; r in the game's own units."""
     X, A = r.shape
     low, high = reward_range
     table = Tabular(np.arange(X), (r - low) / (high - low), np.append(nu0, 0.0), P=P.reshape(X * A, X))
