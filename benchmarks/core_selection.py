@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from coreplan.core import Pool
-from coreplan.core import selection as select
+from coreplan.core import Pool, select
 
 D, SIZE, VERTICES = 100, 400, 300
 

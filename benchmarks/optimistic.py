@@ -18,7 +18,7 @@ import numpy as np
 import coreplan
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from stored_samples import fixed_point, sub
+from helpers.stored_samples import fixed_point, sub
 
 LIVE = [
     ("random-linear", 1_000, 10),

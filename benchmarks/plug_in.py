@@ -23,10 +23,11 @@ from pathlib import Path
 import numpy as np
 
 import coreplan
-from coreplan.features import Sparse, as_rows
+from coreplan.core import Lift
+from coreplan.features import as_sparse, take
 from coreplan.judge import optimal_values, policy_value
 from coreplan.judge.exact import normalised
-from coreplan.sampled import Sampled, Through
+from coreplan.sampled import SampledModel
 
 RESULTS = Path(__file__).parent / "results"
 LONG = "river-linear:L=15,discount=0.99"
@@ -81,15 +82,13 @@ def prefix_subs(judge: Judge, stored, most: int) -> dict[int, float]:
     With the mean rewards of all samples: on these problems a core pair's reward is certain.
     """
     m = stored.m
-    phi = as_rows(stored.next_features)
-    n = len(phi.weight) // m
-    through = Through(stored.core_features, judge.problem.features.dimension)
+    n, lift = stored.n, Lift(stored.frame)
     subs, N = {}, 1
     while min(n, most) >= N:
         rows = (np.arange(N)[:, None] + n * np.arange(m)).ravel()  # sample-major
-        part = Sparse(phi.index[rows], phi.weight[rows])
-        sampled = Sampled(part, stored.rewards, as_rows(stored.initial_features), judge.discount)
-        subs[N] = judge.sub_of(sampled.solve(through, sampled.equal()).theta)
+        part, starts = as_sparse(take(stored.next_features, rows)), as_sparse(stored.initial_features)
+        sampled = SampledModel(part, stored.rewards, starts, judge.discount)
+        subs[N] = judge.sub_of(sampled.solve(lift, sampled.equal()).theta)
         N = N * 4 // 3 if N % 3 == 0 else max(N * 3 // 2, 2)
     return subs
 

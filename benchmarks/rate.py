@@ -25,11 +25,8 @@ from pathlib import Path
 import numpy as np
 
 import coreplan
-from coreplan.base import planner_stream
-from coreplan.core import CoreSet
-from coreplan.planners import PrimalDual, Setup
-from coreplan.run import Interrupt, make_loop
-from coreplan.simulate import Simulator
+from coreplan.planners import PrimalDual
+from coreplan.run import Run
 from coreplan.theory import Enumerated, optimal, value
 
 RESULTS = Path(__file__).parent / "results"
@@ -43,24 +40,21 @@ def gaps(problem: coreplan.Problem, e: Enumerated, n: int, seed: int) -> dict[st
     """The gap of every read-out after about n queries, from one run."""
     K = max(1, round(math.sqrt(n / RATIO)))
     T = n // (K + 1)
-    core = CoreSet.of(problem)
-    setup = Setup.of(problem, core, n)
     rates = {"eta": ETA / math.sqrt(T), "beta": BETA / math.sqrt(T), "alpha": ALPHA / math.sqrt(K)}
-    planner = PrimalDual(K=K, **rates).resolve(setup)
-    simulator = Simulator(problem, core, seed)
-    loop = make_loop(planner, setup, simulator, planner_stream(seed))
+    run = Run.of(problem, PrimalDual(K=K, **rates), budget=n, seed=seed)
+    planner = run.planner
     best = value(e, optimal(e)[1])
     along = []  # gap of pi_t at the middles of 64 equal parts of 1..T: their mean is the expectation over J
     for part in range(min(_PARTS, T)):
         until = max(1, (2 * part + 1) * T // (2 * _PARTS)) * (K + 1)
-        while simulator.queries < until:
-            loop.advance(until, n, Interrupt())
-        along.append(best - value(e, e.softmax(loop.state.Theta, planner.beta)))
-    while simulator.queries < T * (K + 1):
-        loop.advance(T * (K + 1), n, Interrupt())
+        while run.simulator.queries < until:
+            run.advance(until)
+        along.append(best - value(e, e.softmax(run.loop.state.Theta, planner.beta)))
+    while run.left:
+        run.advance(n)
     out = {"random": float(np.mean(along))}
     for output in ("last", "greedy"):
-        theta, scale = dataclasses.replace(planner, output=output).policy(loop.state)
+        theta, scale = dataclasses.replace(planner, output=output).bind(planner.setup).policy(run.loop.state)
         out[output] = best - value(e, e.softmax(theta, scale))
     return out
 

@@ -1,4 +1,4 @@
-"""Cover: features outside the hull of the core's are measured, and make every planner's result doubtful."""
+"""The watch over the core's hull: features outside it are measured, and make every planner's result doubtful."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 import coreplan
-import coreplan.run as run_module
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status, plan
-from coreplan.core import Frame, HullWatch, hull_distances
-from coreplan.core import coverage as cover_module
+from coreplan.core import Frame, HullWatch, coverage, hull_distances
 from coreplan.core.coverage import COST
 from coreplan.features import UNAVAILABLE
 from coreplan.planners import PLANNERS, Verdict, with_watch
 from coreplan.problem import Sparse
-from coreplan.run import PythonLoop
+from coreplan.run import PythonLoop, stepping
 from helpers.cores import without
 
 RATES = {"primal-dual": {"K": 9, "eta": 0.01, "beta": 0.01, "alpha": 0.01}}
@@ -32,10 +30,10 @@ def verdict(watch):
 
 
 def seen(core, rows, discount=0.9):
-    """What a cover makes of rows `[n, d]`, all of one action."""
-    cover = HullWatch(Frame(core, core.shape[1]), discount)
-    cover.look(rows[:, None])
-    return cover
+    """What a watch makes of rows `[n, d]`, all of one action."""
+    watch = HullWatch(Frame(core, core.shape[1]), discount)
+    watch.look(rows[:, None])
+    return watch
 
 
 # Distances.
@@ -85,9 +83,9 @@ def test_units_do_not_matter(scale):
 def test_forbidden_actions_are_not_looked_at():
     phi = np.array([[[1.0, 0.0], [UNAVAILABLE, 0.0]]])
     for core in (np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])):
-        cover = HullWatch(Frame(core, 2), 0.9)
-        cover.look(phi)
-        assert cover.far == pytest.approx(0.0, abs=1e-12)
+        watch = HullWatch(Frame(core, 2), 0.9)
+        watch.look(phi)
+        assert watch.far == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("m", [3, 4, 9, 40])
@@ -161,13 +159,11 @@ def test_verdicts_join():
     core = np.eye(2)
     good, bad = seen(core, core), seen(core, 2 * core)
     diverged, missed = Verdict(Status.DIVERGED, "D."), Verdict(Status.NOT_REACHED, "N.")
-    estimate = Verdict(Status.FINISHED, "E.")
-    assert (
-        with_watch(None, good) is None
-        and with_watch(estimate, good) is estimate
-        and with_watch(missed, good) is missed
-    )
-    assert with_watch(None, bad) == with_watch(estimate, bad) == verdict(bad)
+    assert with_watch(None, good) is None and with_watch(missed, good) is missed
+    for status in (Status.FINISHED, Status.REACHED):
+        estimate = Verdict(status, "E.")
+        assert with_watch(estimate, good) is estimate
+        assert with_watch(None, bad) == with_watch(estimate, bad) == verdict(bad)
     assert with_watch(missed, bad).status is Status.DOUBTFUL and with_watch(missed, bad).reason.endswith("N.")
     assert with_watch(diverged, bad).status is Status.DIVERGED and with_watch(diverged, bad).reason.endswith(
         "D."
@@ -179,18 +175,18 @@ def test_nearest_points_have_a_budget(monkeypatch):
     point to be told inside. The budget ends, and a feature that sticks out is noticed after it, too."""
     rng = np.random.default_rng(0)
     core = rng.normal(size=(60, 20))
-    cover = HullWatch(Frame(core, 20), 0.9)
-    monkeypatch.setattr(cover_module, "_NEAREST", 1e8)
+    watch = HullWatch(Frame(core, 20), 0.9)
+    monkeypatch.setattr(coverage, "_NEAREST", 1e8)
     for _ in range(400):
-        cover.look((rng.dirichlet(np.full(60, 0.2), 64) @ core)[:, None])
-    assert verdict(cover) is None
-    assert 0.9 * cover_module._NEAREST < cover.work < 1.1 * cover_module._NEAREST
-    cover.look(1.2 * core[:5][:, None])
-    assert verdict(cover) is not None
+        watch.look((rng.dirichlet(np.full(60, 0.2), 64) @ core)[:, None])
+    assert verdict(watch) is None
+    assert 0.9 * coverage._NEAREST < watch.work < 1.1 * coverage._NEAREST
+    watch.look(1.2 * core[:5][:, None])
+    assert verdict(watch) is not None
 
 
 def test_a_core_that_is_too_large_is_not_called_covered(monkeypatch):
-    monkeypatch.setattr(cover_module, "LARGEST", 100)
+    monkeypatch.setattr(coverage, "LARGEST", 100)
     problem = coreplan.make("hard-linear")
     result = plan(problem, planner=planner("plug-in"), budget=400)
     assert np.isnan(result.trace["outside"]).all() and "not measured" in result.reason
@@ -202,10 +198,10 @@ def test_a_core_that_is_too_large_is_not_called_covered(monkeypatch):
 
 def test_looks_thin_out():
     """A long run of small asks pays for some 128 looks whenever its queries grow by a factor e."""
-    cover, looks = HullWatch(Frame(np.eye(2), 2), 0.9), []
-    cover.look = lambda phi: looks.append(1)  # type: ignore[method-assign]
+    watch, looks = HullWatch(Frame(np.eye(2), 2), 0.9), []
+    watch.look = lambda phi: looks.append(1)  # type: ignore[method-assign]
     for t in range(1, 200_001):
-        cover.see(t, np.eye(2)[None])
+        watch.see(t, np.eye(2)[None])
     assert 256 < len(looks) < 128 * (3 + np.log(200_000 / 128))
 
 
@@ -268,9 +264,7 @@ def test_both_loops_look_at_the_same_asks(name, monkeypatch):
     """The pair of the last position is dropped, which few asks meet: what is seen of it, and when, is the same."""
     problem = coreplan.make("river-linear")
     runs = [plan(problem, without(problem, 19), planner(name), budget=8000)]
-    monkeypatch.setattr(
-        run_module, "make_loop", lambda p, setup, simulator, rng: PythonLoop(p, simulator, rng)
-    )
+    monkeypatch.setattr(stepping, "make_loop", PythonLoop)
     runs.append(plan(problem, without(problem, 19), planner(name), budget=8000))
     np.testing.assert_array_equal(*(r.trace["outside"] for r in runs))
     assert len(np.unique(runs[0].trace["outside"])) > 2

@@ -10,6 +10,7 @@ import pytest
 
 from coreplan import InputError
 from coreplan.core import growing, nearest, select
+from coreplan.features import row_kernels
 from helpers import greedy
 from helpers.greedy import assert_greedy, cloud, pool_of
 from helpers.mutants import mutant
@@ -42,7 +43,7 @@ def test_threads_change_no_bit(monkeypatch):
 KERNEL_FAULTS = {
     "weights that may be negative": ("if v[i] <= 0.0:", "if v[i] <= -1.0:"),
     "a rotation with a wrong sign": ("carried[j] = c * lower[j] - s * upper", "carried[j] = c * lower[j] + s * upper"),
-    "a factor whose right side does not grow": ("(1.0 - _dot(column[:k], y[:k]))", "(1.0)"),
+    "a factor whose right side does not grow": ("(1.0 - fast_dot(column[:k], y[:k]))", "(1.0)"),
     "prices without the weights": ("middle += b[i] * g[S[i]]", "middle += g[S[i]]"),
     "an accuracy that is none": ("_ACCURACY = 1e-14", "_ACCURACY = 1e-2"),
     "too few vertices": ("or k == most:", "or k == 2:"),
@@ -53,9 +54,15 @@ def uncompiled(fault, tmp_path, monkeypatch):
     """The kernels with a fault, as plain Python, in place of the compiled ones."""
     with monkeypatch.context() as patch:
         patch.setattr(numba, "njit", lambda **_: lambda function: function)
+        folder = tmp_path / "rows"
+        folder.mkdir()
+        rows = mutant(row_kernels, "SUMS = {", "SUMS = {", folder, patch)
         broken = mutant(nearest, *fault, tmp_path, patch)
-    for name in ("load", "nearest", "products"):
-        monkeypatch.setattr(growing, name, getattr(broken, name))
+    for name in ("fast_add", "fast_dot", "inner", "load", "subtract"):
+        monkeypatch.setattr(broken, name, getattr(rows, name))
+    monkeypatch.setattr(growing, "nearest", broken.nearest)
+    for name in ("load", "products"):
+        monkeypatch.setattr(growing, name, getattr(rows, name))
 
 
 def test_the_kernels_as_plain_python(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Coverage: states outside the box of the features are counted, measured, and warned of once a run."""
+"""States outside the box of the features are counted, measured, and warned of once a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from numba import njit
 
 import coreplan
 from coreplan.base import CoverageWarning
-from coreplan.features import dense
+from coreplan.features import dense, outside_box
 from coreplan.problem import (
     ZOO,
-    coverage,
     fourier,
     interpolation,
     one_hot,
@@ -50,7 +49,7 @@ def test_maps_say_truly_whether_they_clip(name):
 @pytest.mark.parametrize("name", MAPS)
 def test_the_largest_excess_is_measured(name):
     states = np.array([[0.0, 4.0], [1.5, 4.0], [0.0, 1.0], [-1.0, 6.0]])
-    found = coverage(MAPS[name](), states)
+    found = outside_box(MAPS[name](), states)
     # 0.5 beyond a width of 2 and 1.0 beyond a width of 4 are the same part; the first counts.
     assert (found.outside, found.total, found.coordinate, found.excess, found.relative) == (
         2,
@@ -63,16 +62,16 @@ def test_the_largest_excess_is_measured(name):
     assert (
         "2 of 4 states" in str(found) and "coordinate 0" in str(found) and "25.00% of its width" in str(found)
     )
-    below = coverage(MAPS[name](), np.array([[0.0, -6.0]]))
+    below = outside_box(MAPS[name](), np.array([[0.0, -6.0]]))
     assert (below.coordinate, below.excess, below.relative) == (1, 8.0, 2.0)
 
 
 def test_nothing_to_say():
     inside = np.array([LOW, HIGH, [0.0, 3.0]])
-    assert coverage(MAPS["interpolation"](), inside) is None
-    assert coverage(MAPS["interpolation"](), inside * (1 + 1e-12)) is None  # rounding
-    assert coverage(MAPS["interpolation"](), np.empty((0, 2))) is None
-    assert coverage(one_hot(3, 2), np.array([0, 7])) is None
+    assert outside_box(MAPS["interpolation"](), inside) is None
+    assert outside_box(MAPS["interpolation"](), inside * (1 + 1e-12)) is None  # rounding
+    assert outside_box(MAPS["interpolation"](), np.empty((0, 2))) is None
+    assert outside_box(one_hot(3, 2), np.array([0, 7])) is None
 
 
 @njit
@@ -137,7 +136,7 @@ def test_the_built_in_problems_stay_in_their_boxes(name):
     rng = np.random.default_rng(0)
     states = problem.model.initial(rng, 200)
     for _ in range(100):
-        assert coverage(problem.features, states) is None
+        assert outside_box(problem.features, states) is None
         _, states = problem.model.step(rng, states, rng.integers(problem.n_actions, size=200))
 
 
@@ -145,10 +144,10 @@ def test_a_box_of_ones_own():
     def make(**more):
         return coreplan.FunctionFeatures(lambda x: np.zeros((len(x), 2, 3)), 2, 3, 1.0, **more)
 
-    assert coverage(make(box=([0.0], [1.0])), np.array([3.0])).excess == 2.0
-    assert coverage(make(), np.array([3.0])) is None
+    assert outside_box(make(box=([0.0], [1.0])), np.array([3.0])).excess == 2.0
+    assert outside_box(make(), np.array([3.0])) is None
     for box in (([1.0], [0.0]), (0.0, 1.0), ([0.0], [1.0], [2.0])):
         with pytest.raises(coreplan.InputError, match="low < high"):
             make(box=box)
     with pytest.raises(coreplan.InputError, match="box has 1 dimensions, and states have 2"):
-        coverage(make(box=([0.0], [1.0])), np.zeros((3, 2)))
+        outside_box(make(box=([0.0], [1.0])), np.zeros((3, 2)))

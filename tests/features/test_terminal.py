@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan.features import dense, terminal
+from coreplan.features import batch, dense, terminal
 from coreplan.problem import (
     FunctionFeatures,
     Sparse,
@@ -80,11 +80,12 @@ def test_ranges_are_widened_to_contain_zero():
 
 
 def test_a_fault_in_the_features_is_noticed(tmp_path, monkeypatch):
-    broken = mutant(terminal, "phi[living, :, -1] = 0.0", "pass", tmp_path, monkeypatch)
+    states = alive(np.zeros((1, 2)))
+    right = with_terminal(WAVES)(states)
+    broken = mutant(batch, "        phi[where] = 0.0\n", "", tmp_path, monkeypatch)
+    monkeypatch.setattr(terminal, "put", broken.put)
     with pytest.raises(AssertionError):
-        base = WAVES
-        states = alive(np.zeros((1, 2)))
-        np.testing.assert_array_equal(broken.with_terminal(base)(states), with_terminal(base)(states))
+        np.testing.assert_array_equal(with_terminal(WAVES)(states), right)
 
 
 def test_the_box_is_seen_through_the_terminal_column():

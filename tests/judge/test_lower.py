@@ -14,7 +14,7 @@ from coreplan.judge import policy_value, value_function
 from coreplan.judge.certificate import lower
 from coreplan.judge.certificate.fitting import Basis, PolicyValues
 from coreplan.sampled import intervals as betting
-from coreplan.simulate import Guard
+from coreplan.simulate import Simulator
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
 
@@ -63,18 +63,20 @@ def test_rollouts_never_overstate(policy, good):
     problem = coreplan.make("random-linear")
     pi, rng = policy(problem), np.random.default_rng(0)
     basis = Basis.of(problem, CoreSet.of(problem))
-    first = basis.draw(problem, Guard(problem), np.arange(4000) % 8, rng)
+    simulator = Simulator(problem, CoreSet.of(problem), stream=rng)
+    first = basis.draw(simulator, np.arange(4000) % 8)
     fitted = PolicyValues.of(basis, first, 0.9, pi)
     if not good:
         fitted = dataclasses.replace(fitted, theta=np.linspace(0, 9, 8))
     value = policy_value(problem.tabular(), pi, 0.9)
     steps = lower.lengths(200_000, 0.9**lower._C, rng)
-    z, lows, queries, _ = lower._rollouts(problem, Guard(problem), pi, fitted, steps, -np.inf, rng)
+    before = simulator.queries
+    z, lows, _ = lower._rollouts(simulator, pi, fitted, steps, -np.inf, rng)
     z, error = 0.1 * z, 0.1 * z.std() / np.sqrt(len(z))
     # Rollouts that are cut at the longest length, one in 3,000, lose at most V.
     assert value - 1e-3 - 6 * error <= z.mean() <= value + 6 * error
-    assert queries == steps.sum()
-    cut, _, _, _ = lower._rollouts(problem, Guard(problem), pi, fitted, steps, float(np.median(lows)), rng)
+    assert simulator.queries - before == steps.sum()
+    cut, _, _ = lower._rollouts(simulator, pi, fitted, steps, float(np.median(lows)), rng)
     assert 0.1 * cut.mean() <= value + 6 * 0.1 * cut.std() / np.sqrt(len(cut))
     line = float(np.median(lows)) - (1 - 0.9**lower._C) * fitted.high
     assert cut.min() >= line - 1e-9
@@ -85,7 +87,7 @@ def test_fitted_policy_values_are_near_exact():
     problem = coreplan.make("random-linear")
     pi, rng = uniform(problem), np.random.default_rng(0)
     basis = Basis.of(problem, CoreSet.of(problem))
-    first = basis.draw(problem, Guard(problem), np.arange(160_000) % 8, rng)
+    first = basis.draw(Simulator(problem, CoreSet.of(problem), stream=rng), np.arange(160_000) % 8)
     V = PolicyValues.of(basis, first, 0.9, pi).values(problem, np.arange(200))
     np.testing.assert_allclose(V, value_function(problem.tabular(), np.full((200, 4), 0.25), 0.9), atol=0.05)
 

@@ -11,11 +11,14 @@ from scipy.stats import binom
 
 import coreplan
 from coreplan import CoreSet
+from coreplan.core import Frame
+from coreplan.features import dense
 from coreplan.judge import optimal_values
 from coreplan.judge.certificate import fitting, upper
 from coreplan.judge.certificate.fitting import Basis, Means
 from coreplan.judge.certificate.upper import explore, make_rule, upper_bound
-from coreplan.simulate import Guard
+from coreplan.sampled import Transitions
+from coreplan.simulate import Simulator
 from coreplan.theory import Enumerated
 from helpers.mutants import mutant
 from helpers.policies import EXACT, uniform
@@ -50,18 +53,10 @@ def test_explore_brackets_every_sign(spec):
     """V + U.s <= V_{theta + B s} <= V + U.s + D, at all sign vectors."""
     problem = coreplan.make(spec)
     phi = problem.features(problem.tabular().states)
-    dense = problem.features.nonzeros is None
     rng = np.random.default_rng(1)
     theta, B = rng.standard_normal(problem.features.dimension), 0.2 * rng.standard_normal((8, 5))
     V, D, U = explore(phi, theta, B)
-    full = (
-        phi
-        if dense
-        else dense(
-            type(phi)(phi.index.reshape(-1, phi.index.shape[2]), phi.weight.reshape(-1, phi.index.shape[2])),
-            8,
-        ).reshape(*phi.index.shape[:2], 8)
-    )
+    full = dense(phi, 8)
     assert (D > 0).any() and (D >= 0).all()
     for s in itertools.product([-1.0, 1.0], repeat=5):
         moved = (full @ (theta + B @ np.array(s))).max(axis=1)
@@ -119,13 +114,14 @@ def test_the_bound_is_above_the_betting_bound_of_every_kappa(spec, heavy):
     problem = coreplan.make(spec if spec in EXACT else "random-linear:compiled=false")
     problem = masked(problem) if spec == "masked actions" else problem
     core = CoreSet.of(problem)
-    basis, guard, rng = Basis.of(problem, core), Guard(problem, like=core.states), np.random.default_rng(5)
+    basis, rng = Basis.of(problem, core), np.random.default_rng(5)
+    simulator = Simulator(problem, core, stream=rng)
     assert basis.signed == (spec == "hard-linear")  # weights may be negative there
     rho, gamma = len(basis.actions), problem.discount
     for n in (2000, 20_000):
-        means = Means(basis, basis.draw(problem, guard, np.arange(n // 2) % rho, rng), gamma)
+        means = Means(basis, basis.draw(simulator, np.arange(n // 2) % rho), gamma)
         rule = make_rule(means, means.fit(means.optimise()), n, means.count.min(), gamma, 0.025, heavy)
-        s = basis.draw(problem, guard, rng.choice(rho, n, p=rule.p), rng)
+        s = basis.draw(simulator, rng.choice(rho, n, p=rule.p))
         found = upper_bound(basis, rule, s, gamma)
         for kappa in weights(basis, rule.fit.kappa, rng):
             assert found.bound >= min(betting_bound(basis, rule, s, kappa, gamma), 1.0) - 1e-12
@@ -139,12 +135,14 @@ def nearly_equal(sigma, share):
     """
     n, w, away = 50, 0.2, 0.3
     bet, C = share / away, np.array([[1.0], [2.0]])
-    basis = Basis(np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w)
+    basis = Basis(
+        np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w, Frame(C * w, 1)
+    )
     fit = fitting.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
     L = (away - bet * away**2 / 2) * bet * n
     rule = upper.Rule(fit, np.ones(1), np.zeros(1), n, L, bet, np.array([sigma * w / away]), -w)
     none = np.zeros((n, 1, 1))
-    same = fitting.Samples(np.zeros(n, np.int64), np.zeros(n), np.zeros(n), none, np.zeros(n), none)
+    same = Transitions(np.zeros(n, np.int64), np.zeros(n), np.zeros(n), none, np.zeros(n), none)
     return basis, rule, same
 
 
@@ -173,16 +171,14 @@ def bounds(module, spec, runs, heavy, n=4000):
     table = problem.tabular()
     optimum = (1 - problem.discount) * table.nu0 @ optimal_values(table, problem.discount)[0]
     core = CoreSet.of(problem)
-    basis, guard, rng = Basis.of(problem, core), Guard(problem, like=core.states), np.random.default_rng(3)
+    basis, rng = Basis.of(problem, core), np.random.default_rng(3)
+    simulator = Simulator(problem, core, stream=rng)
     rho, gamma, found = len(basis.actions), problem.discount, []
     for _ in range(runs):
-        means = Means(basis, basis.draw(problem, guard, np.arange(50 * rho) % rho, rng), gamma)
+        means = Means(basis, basis.draw(simulator, np.arange(50 * rho) % rho), gamma)
         rule = module.make_rule(means, means.fit(means.optimise()), n, 50, gamma, 0.4, heavy)
-        found.append(
-            module.upper_bound(
-                basis, rule, basis.draw(problem, guard, rng.choice(rho, n, p=rule.p), rng), gamma
-            ).bound
-        )
+        second = basis.draw(simulator, rng.choice(rho, n, p=rule.p))
+        found.append(module.upper_bound(basis, rule, second, gamma).bound)
     return np.array(found), optimum
 
 
@@ -203,7 +199,7 @@ def test_no_outcome_can_ruin_the_bets(spec, heavy):
     core = CoreSet.of(problem)
     basis, rng, gamma = Basis.of(problem, core), np.random.default_rng(0), problem.discount
     rho = len(basis.actions)
-    samples = basis.draw(problem, Guard(problem, like=core.states), np.arange(60 * rho) % rho, rng)
+    samples = basis.draw(Simulator(problem, core, stream=rng), np.arange(60 * rho) % rho)
     means = Means(basis, samples, gamma)
     rule = make_rule(means, means.fit(means.optimise()), 3000, 60, gamma, 0.05, heavy)
     phi, kappa = problem.features(problem.tabular().states), rule.fit.kappa
@@ -233,13 +229,14 @@ FAULTS = {  # fault: whether theta is fitted or 0
 def test_a_broken_bound_misses(fault, tmp_path, monkeypatch):
     problem = coreplan.make("random-linear")
     core = CoreSet.of(problem)
-    basis, guard, rng = Basis.of(problem, core), Guard(problem, like=core.states), np.random.default_rng(0)
-    means = Means(basis, basis.draw(problem, guard, np.arange(4000) % 8, rng), 0.9)
+    basis, rng = Basis.of(problem, core), np.random.default_rng(0)
+    simulator = Simulator(problem, core, stream=rng)
+    means = Means(basis, basis.draw(simulator, np.arange(4000) % 8), 0.9)
     fitted = FAULTS[fault]
     theta = means.optimise() if fitted else np.zeros(8)
     rule = make_rule(means, means.fit(theta), 9000, 500, 0.9, 0.05, 0.0 if fitted else 2.0, fitted)
     rule = dataclasses.replace(rule, floor=0.0)  # it would hide a fault
-    samples = basis.draw(problem, guard, rng.choice(8, 9000, p=rule.p), rng)
+    samples = basis.draw(simulator, rng.choice(8, 9000, p=rule.p))
     optimum = coreplan.evaluate(problem, uniform(problem)).optimum
     assert upper_bound(basis, rule, samples, 0.9).bound >= optimum
     broken = mutant(upper, *fault, tmp_path, monkeypatch)

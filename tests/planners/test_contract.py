@@ -68,3 +68,12 @@ def test_the_contract_notices(name):
     planner = names["AveragedBackups"]()
     with pytest.raises((AssertionError, coreplan.CoreplanError, TypeError)):
         dict(planner_checks(planner))[name]()
+
+
+def test_a_resolved_planner_can_be_used_for_another_problem():
+    """What was derived from one setup does not follow it to the next."""
+    first = coreplan.plan(coreplan.make("random-linear"), planner=coreplan.CoreMirror(), budget=400)
+    other = coreplan.make("river-swim")
+    again = coreplan.plan(other, planner=first.planner, budget=1200, seed=1)
+    fresh = coreplan.plan(other, planner=coreplan.CoreMirror(), budget=1200, seed=1)
+    assert again.policy.theta.tobytes() == fresh.policy.theta.tobytes()

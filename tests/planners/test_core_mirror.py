@@ -11,8 +11,9 @@ import pytest
 import coreplan
 from coreplan import CoreMirror, CoreSet, Status, plan
 from coreplan.base import planner_stream
+from coreplan.core import frame
 from coreplan.features import dense
-from coreplan.planners import Setup
+from coreplan.planners import CoreSetup
 from coreplan.planners.core_mirror import kernels as core_mirror_kernels
 from coreplan.planners.core_mirror import planner as core_mirror
 from coreplan.problem import available, from_pairs
@@ -26,10 +27,10 @@ SPECS = ["random-linear", "river-linear:L=4,states=40"]
 
 def loop_for(problem, *, python=True, seed=0, core=None, **settings):
     core = core or CoreSet.of(problem)
-    setup = Setup.of(problem, core, 10**9)
+    setup = CoreSetup.with_core(problem, core, 10**9)
     planner = CoreMirror(**settings).resolve(setup)
     simulator, rng = Simulator(problem, core, seed), planner_stream(seed)
-    return PythonLoop(planner, simulator, rng) if python else make_loop(planner, setup, simulator, rng)
+    return PythonLoop(planner, simulator, rng) if python else make_loop(planner, simulator, rng)
 
 
 def dense_phi(phi, d):
@@ -47,7 +48,7 @@ def naive(problem, T, beta=None, seed=0):
     Phi, H = dense(core.features(problem.features), d), 1 / (1 - problem.discount)
     theta, thetas = np.zeros(d), []
     for t in range(1, T + 1):
-        answers = simulator.answer(Ask(core_index=np.arange(len(core)), n_initial=1))
+        answers = simulator.answer(Ask(core_index=np.arange(len(core)), n_initial=1, sweep=t - 1))
         phi, allowed = dense_phi(answers.next_features, d), available(answers.next_features)
         k = np.arange(1, t)
         mean = (k @ np.array(thetas)) / k.sum() if thetas else np.zeros(d)
@@ -225,7 +226,7 @@ def test_allocation_has_the_stated_mean():
     """Systematic rounding over a grid of uniforms: the mean number of queries of pair j is 1 - k + k m lam_j."""
     loop = loop_for(coreplan.make("random-linear"), allocation="occupancy")
     lam = np.random.default_rng(0).dirichlet(np.ones(8))
-    loop.state.mean_lam[:], loop.state.counts[0] = lam, 10**6
+    loop.state.mean_lam[:], loop.state.sweeps[0] = lam, 10**6
     counts, core_index, N = np.zeros(8), np.empty(8, dtype=np.int64), 20_000
     for u in (np.arange(N) + 0.5) / N:
         core_mirror_kernels.ask(np.array([u]), loop.state, loop.planner._hyper, core_index)
@@ -291,6 +292,6 @@ def test_bad_runs(monkeypatch):
     problem = coreplan.make("random-linear:compiled=false")
     with pytest.raises(coreplan.InputError, match="below m = 8, one sweep"):
         plan(problem, planner=CoreMirror(), budget=7)
-    monkeypatch.setattr(core_mirror, "_ENTRIES", 10)
+    monkeypatch.setattr(frame, "LARGEST", 10)
     with pytest.raises(coreplan.InputError, match="too large"):
         plan(mixed(problem, np.eye(8) + 0.1), planner=CoreMirror(), budget=80)

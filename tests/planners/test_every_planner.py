@@ -25,7 +25,8 @@ from coreplan import (
     evaluate,
     plan,
 )
-from coreplan.planners import coordinates, plug_in, sampled_lp
+from coreplan.core import frame
+from coreplan.planners import plug_in, sampled_lp
 from coreplan.problem import from_gymnasium, one_hot
 from coreplan.run import PythonLoop
 from helpers.masked import ALLOWED, S, masked_problem
@@ -85,7 +86,7 @@ def test_no_lp_is_solved_for_nothing(monkeypatch):
 
 
 def test_a_core_that_is_too_large_is_refused_before_a_query(monkeypatch):
-    monkeypatch.setattr(coordinates, "LARGEST", 143)
+    monkeypatch.setattr(frame, "LARGEST", 143)
     river = River()
     with pytest.raises(InputError, match="m = 12 core pairs and d = 12"):
         plan(river.problem, planner=SampledLP(), budget=240)

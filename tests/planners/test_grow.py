@@ -8,6 +8,7 @@ import pytest
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status, plan
 from coreplan.base.files import read_npz, write_npz
+from coreplan.run.folder import KIND, VERSION
 
 
 @pytest.mark.parametrize(("spec", "budget"), [("river-linear", 5000), ("inventory:features=quadratic", 6000)])
@@ -87,12 +88,12 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     problem = coreplan.make("river-linear")
     plan(problem, planner=Grow(), budget=600, out=tmp_path)
     path = tmp_path / "checkpoint.npz"
-    arrays, meta = read_npz(path, "coreplan checkpoint", 1)
+    arrays, meta = read_npz(path, KIND, VERSION)
     for name, change in {
         "next_index": lambda a: a + 1000,
         "pair_weight": lambda a: a[:-1],
         "rewards": lambda a: a.astype(np.float32),
-        "counts": lambda a: a + 10**6,
+        "filled": lambda a: a + 10**6,
         "kind": lambda a: a[:0],
     }.items():
         write_npz(path, {**arrays, f"state.{name}": change(arrays[f"state.{name}"])}, meta)

@@ -10,7 +10,7 @@ import pytest
 from coreplan.features import UNAVAILABLE, with_constant
 from coreplan.planners.grow import kernels as frontier
 from coreplan.problem import Sparse
-from coreplan.sampled import kept_gain
+from coreplan.sampled import WeightedSamples, kept_gain
 from coreplan.sampled import lstd as lspi
 from helpers.mutants import mutant
 

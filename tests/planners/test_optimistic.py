@@ -9,8 +9,8 @@ import pytest
 
 import coreplan
 from coreplan import OptimisticPrimalDual, Status
-from coreplan.core.frame import Coordinates
-from coreplan.planners import Setup
+from coreplan.core import Frame
+from coreplan.planners import CoreSetup
 from coreplan.planners.optimistic import kernels as optimistic_kernels
 from coreplan.problem import Sparse
 from helpers.cores import without
@@ -207,7 +207,9 @@ def test_a_resumed_run_has_the_same_bits(tmp_path):
 
 def test_settings_and_errors():
     problem = coreplan.make("random-linear")
-    resolved = OptimisticPrimalDual(steps=7).resolve(Setup.of(problem, coreplan.CoreSet.of(problem), 8))
+    resolved = OptimisticPrimalDual(steps=7).resolve(
+        CoreSetup.with_core(problem, coreplan.CoreSet.of(problem), 8)
+    )
     assert resolved.settings() == {"steps": 7, "beta": 20.0, "restart": 0.5, "n_initial": 8}
     with pytest.raises(coreplan.InputError, match="budget of 7 queries is below m = 8"):
         coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=7)
@@ -221,9 +223,9 @@ def test_settings_and_errors():
     with pytest.raises(coreplan.InputError, match="iterations"):
         OptimisticPrimalDual().on(sampled(problem, 1, 0), 0)
     with pytest.raises(coreplan.InputError, match="at most 16,000,000"):
-        Coordinates(Sparse(np.zeros((5000, 1), dtype=np.int64), np.ones((5000, 1))), 5000)
+        _ = Frame(Sparse(np.zeros((5000, 1), dtype=np.int64), np.ones((5000, 1))), 5000).coordinates
     with pytest.raises(coreplan.InputError, match="zero"):
-        Coordinates(np.zeros((3, 2)), 2)
+        Frame(np.zeros((3, 2)), 2)
 
 
 def test_equal_rewards_leave_the_policy_uniform():

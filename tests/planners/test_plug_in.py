@@ -10,7 +10,7 @@ import pytest
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status, plan
 from coreplan.judge import policy_value
-from coreplan.planners import Setup
+from coreplan.planners import CoreSetup
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled import sobol
 from coreplan.simulate import REPEATED
@@ -29,7 +29,7 @@ def test_sobol_points_extend_and_are_balanced():
 
 def test_every_core_pair_gets_the_same_noise():
     problem = coreplan.make("inventory")
-    setup = Setup.of(problem, CoreSet.of(problem), 8000)
+    setup = CoreSetup.with_core(problem, CoreSet.of(problem), 8000)
     planner = PlugIn().resolve(setup)
     assert planner.noise == "sobol"
     rng = np.random.default_rng(0)

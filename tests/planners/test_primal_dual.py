@@ -11,7 +11,7 @@ from scipy import stats
 import coreplan
 from coreplan.base import planner_stream
 from coreplan.features import dense
-from coreplan.planners import PrimalDual, Setup
+from coreplan.planners import CoreSetup, PrimalDual
 from coreplan.planners.primal_dual import kernels as primal_dual_kernels
 from coreplan.planners.primal_dual import planner as primal_dual
 from coreplan.run import CompiledLoop, Interrupt, PythonLoop, make_loop
@@ -25,11 +25,11 @@ SPECS = ["random-linear", "river-linear:L=4,states=40", "river-swim", "mountain-
 
 def loop_for(problem, *, python=False, seed=0, budget=10**9, **settings):
     core = coreplan.CoreSet.of(problem)
-    setup = Setup.of(problem, core, budget)
+    setup = CoreSetup.with_core(problem, core, budget)
     planner = PrimalDual(**settings).resolve(setup)
     simulator = Simulator(problem, core, seed)
     rng = planner_stream(seed)
-    return PythonLoop(planner, simulator, rng) if python else make_loop(planner, setup, simulator, rng)
+    return PythonLoop(planner, simulator, rng) if python else make_loop(planner, simulator, rng)
 
 
 def one_iteration(loop, queries):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,10 +11,11 @@ from scipy.optimize import OptimizeResult, linprog
 
 import coreplan
 from coreplan import OptimisticPrimalDual, SampledLP, Status
-from coreplan.core.frame import Coordinates
-from coreplan.planners import Setup, sampled_lp
+from coreplan.core import Frame
+from coreplan.planners import CoreSetup, sampled_lp
 from coreplan.problem import one_hot, tabular_model
-from coreplan.sampled import SolverError, Stored, verified
+from coreplan.sampled import SolverError, Stored, lp, verified
+from coreplan.simulate import Simulator
 from helpers.cores import without
 from helpers.masked import ALLOWED, TABLE, A, S, mask
 from helpers.mutants import mutant
@@ -24,20 +27,20 @@ SPECS = ["random-linear", "river-linear", "river-linear:L=15,discount=0.99"]
 def a_trap():
     """Two states, two actions, unit features. From the start, 0, an optimal policy never goes to 1."""
     following, phi = [0, 1, 1, 1], np.eye(4).reshape(2, 2, 4)
-    return Stored(np.eye(4), np.array([1.0, 0.0, 0.2, 0.1]), phi[following], phi[:1], 0.5, 4)
+    return Stored(Frame(np.eye(4), 4), np.array([1.0, 0.0, 0.2, 0.1]), phi[following], phi[:1], 0.5)
 
 
 def difference(module, spec, n=30):
     """Between theta of the sampled LP and the fixed point of value iteration on the same samples."""
     stored = a_trap() if spec == "trap" else sampled(coreplan.make(spec), n, seed=0)
     d = 4 if spec == "trap" else coreplan.make(spec).features.dimension
-    found = module.solve_sampled(stored, Coordinates(stored.core_features, d))
+    found = module.solve_sampled(stored)
     return np.abs(found.theta - fixed_point(stored, d)).max()
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "trap"])
 def test_it_equals_value_iteration_on_the_samples(spec):
-    assert difference(sampled_lp, spec) < 1e-4
+    assert difference(lp, spec) < 1e-4
 
 
 def unkind(c, A_ub, b_ub, **more):
@@ -51,11 +54,11 @@ def unkind(c, A_ub, b_ub, **more):
 
 def test_whichever_optimal_point_the_solver_gives(monkeypatch):
     monkeypatch.setattr(verified, "linprog", unkind)
-    assert difference(sampled_lp, "trap") < 1e-4
+    assert difference(lp, "trap") < 1e-4
 
 
 FAULTS = {
-    "the LP's own theta": ("theta = q if co.identity else co.pinv @ q", "theta = found.w[N : N + d]"),
+    "the LP's own theta": ("theta = frame.coordinates.solve(q)", "theta = found.w[N : N + d]"),
     "V where nobody starts": ("SPREAD = 0.5", "SPREAD = 0.0"),
     "discount dropped": ("[-gamma * P,", "[-P,"),
     "means of other pairs": ("np.repeat(np.arange(m), n), which", "np.tile(np.arange(m), n), which"),
@@ -65,7 +68,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_value_iteration_notices(fault, tmp_path, monkeypatch):
-    module = mutant(sampled_lp, *FAULTS[fault], tmp_path, monkeypatch)
+    module = mutant(lp, *FAULTS[fault], tmp_path, monkeypatch)
     kind = difference(module, "river-linear")
     monkeypatch.setattr(verified, "linprog", unkind)
     assert max(kind, difference(module, "trap")) > 1e-3
@@ -105,10 +108,10 @@ def test_an_incomplete_core_is_no_success(spec):
 def test_slack_or_bounds_in_use_are_told():
     """Two pairs whose next features are 1.04 times the core's: at discount 0.99 values grow without end."""
     phi = 1.04 * np.repeat(np.eye(2)[:, None], 1, axis=1)  # [2, A = 1, 2]
-    stored = Stored(np.eye(2), np.array([0.3, 0.7]), phi, phi, 0.99, 2)
+    stored = Stored(Frame(np.eye(2), 2), np.array([0.3, 0.7]), phi, phi, 0.99)
     _, verdict = SampledLP().on(stored)
     assert verdict.status is Status.DOUBTFUL and "only by its slack" in verdict.reason
-    right, verdict = SampledLP().on(stored._replace(next_features=phi / 1.04, initial_features=phi / 1.04))
+    right, verdict = SampledLP().on(replace(stored, next_features=phi / 1.04, initial_features=phi / 1.04))
     assert verdict is None
     np.testing.assert_allclose(right.theta, stored.rewards / 0.01, rtol=1e-6)  # r + gamma theta = theta
 
@@ -169,13 +172,13 @@ def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
         whole = coreplan.plan(problem, planner=SampledLP(), budget=25 * m, **run)
         assert again.policy.theta.tobytes() == whole.policy.theta.tobytes()
 
-    simulator = coreplan.run.Simulator(problem, core, *run.values())
-    planner = SampledLP().resolve(Setup.of(problem, core, 10 * m))
+    simulator = Simulator(problem, core, *run.values())
+    planner = SampledLP().resolve(CoreSetup.with_core(problem, core, 10 * m))
     state = planner.init(rng)
     while planner.size(state):
         state = planner.tell(state, simulator.answer(planner.ask(state, rng)), rng)
     assert state.theta.tobytes() == first.policy.theta.tobytes()
-    more = SampledLP().resolve(Setup.of(problem, core, 25 * m))
+    more = SampledLP().resolve(CoreSetup.with_core(problem, core, 25 * m))
     ask = more.ask(state, rng)
     assert (ask.core_index == np.arange(10 * m, 10 * m + len(ask.core_index)) % m).all() and not ask.n_initial
     state = more.tell(state, simulator.answer(ask), rng)
@@ -183,7 +186,7 @@ def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
     assert more.size(state) and more.policy(state).theta.tobytes() == first.policy.theta.tobytes()
     assert (weights(more.stored(state)) == old).all() and more.verdict(state) is None
     with pytest.raises(ValueError, match="fit together"):
-        more.check(state._replace(counts=np.array([state.counts[0], 25])))
+        more.check(state._replace(solved=25))
 
 
 def test_a_lower_budget_is_no_damage(tmp_path):
@@ -210,7 +213,7 @@ def test_errors():
     with pytest.raises(coreplan.InputError, match=too_large):
         coreplan.plan(problem, planner=SampledLP(), budget=250_000)
     stored = sampled(problem, 10, 0)
-    many = stored._replace(next_features=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
+    many = replace(stored, next_features=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
     with pytest.raises(coreplan.InputError, match=too_large):
         SampledLP().on(many)
     with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):
@@ -227,18 +230,18 @@ def test_a_damaged_state_is_refused(monkeypatch):
     monkeypatch.setattr(sampled_lp, "BATCH", 30)
     problem = coreplan.make("river-linear:L=4,states=40")
     core, rng = coreplan.CoreSet.of(problem), np.random.default_rng(0)
-    planner = SampledLP(samples=10).resolve(Setup.of(problem, core, 80))
-    simulator, state = coreplan.run.Simulator(problem, core, 0), planner.init(rng)
+    planner = SampledLP(samples=10).resolve(CoreSetup.with_core(problem, core, 80))
+    simulator, state = Simulator(problem, core, 0), planner.init(rng)
     planner.check(state)
-    for _ in range(2):  # 60 of 80 rows
+    for _ in range(2):  # 48 of 80 rows: asks are whole sweeps over 8 pairs
         state = planner.tell(state, simulator.answer(planner.ask(state, rng)), rng)
         planner.check(state)
-    assert state.counts[0] == 60 and planner.policy(state).scale == 1.0 and planner.stored(state) is None
+    assert state.filled == 48 and planner.policy(state).scale == 1.0 and planner.stored(state) is None
     assert "No LP was solved" in planner.verdict(state).reason
     for damage in (
         {"rewards": state.rewards[:-1]},
         {"rewards": state.rewards.astype(np.float32)},
-        {"counts": np.array([81, 0])},
+        {"filled": 81},
         {"next_index": state.next_index + 8},
         {"next_index": state.next_index[:0]},
         {"next_weight": state.next_weight[:, :2]},

@@ -127,13 +127,13 @@ def test_constant_rewards():
 
 
 def test_a_plan_comes_close_to_the_optimum():
+    """The default planner with about 500 samples per pair: its loss is estimated to be below 1e-3 of the scale."""
     r, Q, s, a, _ = pairs(0)
     problem = from_pairs(r, Q, 0.9, s, a)
     assert problem.compiled
-    planner = coreplan.PrimalDual(K=20, eta=1e-3, beta=0.1, alpha=0.05, output="greedy")
-    result = coreplan.plan(problem, planner=planner, budget=200_000)
+    result = coreplan.plan(problem, budget=500 * len(problem.core_pairs[1]))
     judged = coreplan.evaluate(problem, result.policy)
-    assert judged.sub < 0.2, judged
+    assert judged.sub < 0.02, judged
 
 
 def test_features_of_ones_own():

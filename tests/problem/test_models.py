@@ -24,7 +24,7 @@ def test_scalar_batched_and_noise_forms_give_the_same_bits():
     )
     planner = coreplan.PrimalDual(K=9, eta=1e-3, beta=0.1, alpha=0.1, output="last")
     runs = [
-        coreplan.plan(problem_of(model), planner=planner, budget=500)
+        coreplan.plan(problem_of(model), planner=planner, budget=500, block=100)
         for model in (scalar_walk(), batched, noise_walk())
     ]
     assert runs[0].policy.theta.any()

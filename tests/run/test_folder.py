@@ -14,6 +14,7 @@ import pytest
 import coreplan
 from coreplan import plan
 from coreplan.base.files import read_npz, write_npz
+from coreplan.run.folder import KIND, VERSION
 from helpers.runs import numpy_problem, planner
 
 
@@ -107,7 +108,7 @@ def test_a_crafted_checkpoint_is_refused(tmp_path):
     problem = coreplan.make("river-swim")
     plan(problem, planner=planner(), budget=4000, out=tmp_path)
     path = tmp_path / "checkpoint.npz"
-    arrays, meta = read_npz(path, "coreplan checkpoint", 1)
+    arrays, meta = read_npz(path, KIND, VERSION)
     crafted = [
         ({**arrays, "state.theta": np.zeros(1)}, meta),
         (arrays, {**meta, "simulator": {**meta["simulator"], "queries": -5}}),

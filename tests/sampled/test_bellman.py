@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coreplan.features import UNAVAILABLE
+from coreplan.core import Frame, Lift
+from coreplan.features import UNAVAILABLE, as_sparse
 from coreplan.problem import Sparse
 from coreplan.sampled import policy_iteration as bellman
 from helpers.mutants import mutant
@@ -17,7 +18,12 @@ def toy(seed=0, m=6, N=5, A=3, k=2, gamma=0.9, module=bellman):
     index = rng.permuted(np.broadcast_to(np.arange(m), (N * m, A, m)), axis=-1)[:, :, :k]
     weight = rng.dirichlet(np.ones(k), size=(N * m, A))
     initial = module.Sparse(index[:4], weight[:4])
-    return module.Sampled(Sparse(np.ascontiguousarray(index), weight), rng.random(m), initial, gamma)
+    return module.SampledModel(Sparse(np.ascontiguousarray(index), weight), rng.random(m), initial, gamma)
+
+
+def lift_of(core):
+    """From values of core pairs with features `[m, d]` to theta."""
+    return Lift(Frame(core, core.shape[1]))
 
 
 def naive(sampled, w, R, sweeps=600):
@@ -38,12 +44,12 @@ def agrees(module):
     for seed in range(3):
         sampled = toy(seed, module=module)
         w = np.random.default_rng(seed).dirichlet(np.ones(5), size=6).T.ravel()
-        through = module.Through(np.eye(6), 6)
-        solution = sampled.solve(through, w)
+        lift = lift_of(np.eye(6))
+        solution = sampled.solve(lift, w)
         q = naive(sampled, w, np.eye(6))
         if not solution.settled or not np.allclose(solution.theta, q, atol=1e-9):
             return False
-        iterated = sampled._iterate(through, w, 1e-10)
+        iterated = sampled._iterate(lift, w, 1e-10)
         if not np.allclose(iterated.theta, q, atol=1e-7):
             return False
     return True
@@ -71,17 +77,17 @@ def test_the_comparison_notices_faults(old, new, tmp_path, monkeypatch):
 
 def test_a_core_that_is_no_identity_gives_the_same_values():
     sampled = toy(3)
-    plain = sampled.solve(bellman.Through(np.eye(6), 6), sampled.equal())
+    plain = sampled.solve(lift_of(np.eye(6)), sampled.equal())
     T = np.random.default_rng(1).standard_normal((6, 6))
     dense = (sampled.phi.weight[..., None] * T[sampled.phi.index]).sum(axis=2)  # [n, A, 6]: phi T
-    turned = bellman.SampledModel(bellman.as_rows(dense), sampled.r, bellman.as_rows(dense[:4]), 0.9)
-    through = bellman.Through(T, 6)
-    solution = turned.solve(through, turned.equal())
+    turned = bellman.SampledModel(as_sparse(dense), sampled.r, as_sparse(dense[:4]), 0.9)
+    lift = lift_of(T)
+    solution = turned.solve(lift, turned.equal())
     np.testing.assert_allclose(T @ solution.theta, plain.theta, atol=1e-8)
     order = np.random.default_rng(2).permutation(6)  # unit vectors in another order
     shuffled = bellman.SampledModel(sampled.phi, sampled.r, sampled.initial, 0.9)
-    columns = bellman.Through(np.eye(6)[order], 6)
-    np.testing.assert_array_equal(columns.columns, order)
+    columns = lift_of(np.eye(6)[order])
+    np.testing.assert_array_equal(columns.frame.units, order)
     np.testing.assert_allclose(
         shuffled.solve(columns, sampled.equal()).theta,
         naive(sampled, sampled.equal(), np.eye(6)[order].T)[np.argsort(order)],
@@ -91,15 +97,15 @@ def test_a_core_that_is_no_identity_gives_the_same_values():
 
 def test_large_systems_are_iterated_to_the_same_solution(monkeypatch):
     sampled = toy(4, m=150, N=3)
-    through = bellman.Through(np.eye(150), 150)
-    one = sampled.solve(through, sampled.equal())
-    uniform = sampled.value(through, sampled.equal(), None, None)
+    lift = lift_of(np.eye(150))
+    one = sampled.solve(lift, sampled.equal())
+    uniform = sampled.value(lift, sampled.equal(), None, None)
     monkeypatch.setattr(bellman, "LARGE", 10)
-    two = sampled.solve(through, sampled.equal())
-    assert sampled.value(through, sampled.equal(), None, None) == pytest.approx(uniform, abs=1e-9)
+    two = sampled.solve(lift, sampled.equal())
+    assert sampled.value(lift, sampled.equal(), None, None) == pytest.approx(uniform, abs=1e-9)
     monkeypatch.setattr(bellman, "FACTORED", 1000)
     monkeypatch.setattr(bellman, "LARGE", 10**9)
-    three = sampled.solve(through, sampled.equal())
+    three = sampled.solve(lift, sampled.equal())
     np.testing.assert_allclose(one.theta, three.theta, atol=1e-8)
     np.testing.assert_allclose(two.theta, three.theta, atol=1e-8)
 
@@ -113,18 +119,18 @@ def test_forbidden_actions_are_never_chosen():
         0.9,
     )
     sampled.phi.weight[:, 0, 0] = UNAVAILABLE
-    through = bellman.Through(np.eye(6), 6)
-    a, b = (s.solve(through, s.equal()) for s in (sampled, without))
+    lift = lift_of(np.eye(6))
+    a, b = (s.solve(lift, s.equal()) for s in (sampled, without))
     np.testing.assert_allclose(a.theta, b.theta, atol=1e-9)
     assert (a.choice == b.choice + 1).all()
-    assert np.isfinite(sampled.value(through, sampled.equal(), None, None))  # uniform over what is open
+    assert np.isfinite(sampled.value(lift, sampled.equal(), None, None))  # uniform over what is open
 
 
 def test_the_value_of_a_policy_in_the_sampled_model():
     """Against the occupancy of the sampled chain, solved as (I - gamma F')^-1."""
-    sampled, through = toy(6), bellman.Through(np.eye(6), 6)
+    sampled, lift = toy(6), lift_of(np.eye(6))
     w = sampled.equal()
-    solution = sampled.solve(through, w)
+    solution = sampled.solve(lift, w)
     F = np.zeros((6, 6))
     for n, a in enumerate(solution.choice):
         np.add.at(F[n % 6], sampled.phi.index[n, a], w[n] * sampled.phi.weight[n, a])
@@ -133,5 +139,5 @@ def test_the_value_of_a_policy_in_the_sampled_model():
         scores = (sampled.phi.weight[n] * solution.theta[sampled.phi.index[n]]).sum(axis=1)
         np.add.at(f0, sampled.phi.index[n, scores.argmax()], sampled.phi.weight[n, scores.argmax()] / 4)
     occupancy = np.linalg.solve(np.eye(6) - 0.9 * F.T, 0.1 * f0)
-    assert sampled.value(through, w, solution.theta, solution.choice) == pytest.approx(occupancy @ sampled.r)
-    assert sampled.value(through, w, None, None) < occupancy @ sampled.r
+    assert sampled.value(lift, w, solution.theta, solution.choice) == pytest.approx(occupancy @ sampled.r)
+    assert sampled.value(lift, w, None, None) < occupancy @ sampled.r

@@ -9,12 +9,14 @@ import pytest
 
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status, plan
-from coreplan.planners import Setup, plug_in
+from coreplan.core import Lift
+from coreplan.planners import CoreSetup, plug_in
 from coreplan.problem import Sparse
 from coreplan.sampled import Accuracy, before, losses
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled.loss import half_weights
 from coreplan.simulate import REPEATED
+from helpers.runs import same
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_halves(shared, N):
 def test_sizes():
     """Doubling with a budget; towards an accuracy a step between; the cap at the end, whatever was solved before."""
     problem = coreplan.make("river-linear")
-    setup = Setup.of(problem, CoreSet.of(problem), 2000)
+    setup = CoreSetup.with_core(problem, CoreSet.of(problem), 2000)
     for planner, sizes in (
         (PlugIn(noise="independent"), [16, 32, 64, 100]),
         (PlugIn(noise="independent", epsilon=0.01), [16, 24, 32, 48, 64, 96, 100]),
@@ -93,11 +95,11 @@ def test_half_samples_tell_the_loss():
         order = np.arange(640).reshape(20, 32).T.ravel()
         next_phi = Sparse(s.next_features.index[order], s.next_features.weight[order])
         sampled = bellman.SampledModel(next_phi, s.rewards, s.initial_features, 0.95)
-        through = bellman.Through(s.core_features, 20)
-        solution = sampled.solve(through, sampled.equal())
+        lift = Lift(s.frame)
+        solution = sampled.solve(lift, sampled.equal())
         np.testing.assert_allclose(solution.theta, run.policy.theta, atol=1e-9)
         rewards = np.broadcast_to(s.rewards, (32, 20))
-        lost, scale = losses(sampled, through, solution, rewards, np.random.default_rng(seed), False)
+        lost, scale = losses(sampled, lift, solution, rewards, np.random.default_rng(seed), False)
         assert (lost >= -1e-9).all()  # nothing beats the optimum of the model it is measured in
         truth.append(coreplan.evaluate(problem, run.policy).sub)
         told.append(lost.mean() / scale)
@@ -107,7 +109,7 @@ def test_half_samples_tell_the_loss():
 def test_an_accuracy_instead_of_a_budget():
     problem = coreplan.make("river-linear")
     run = plan(problem, epsilon="1%")
-    assert run.planner.name == "plug-in" and run.status is Status.FINISHED
+    assert run.planner.name == "plug-in" and run.status is Status.REACHED
     assert "statistical error only" in run.reason
     assert (
         run.queries - REPEATED in (480, 640, 960, 1280, 1920)
@@ -118,11 +120,10 @@ def test_an_accuracy_instead_of_a_budget():
     assert coreplan.evaluate(problem, short.policy).sub < 0.05  # the best found all the same
     tiny = plan(problem, epsilon=0.1, budget=100)
     assert tiny.status is Status.NOT_REACHED and f"raise the budget to {160 + REPEATED}" in tiny.reason
-    assert plan(problem, epsilon=0.1, budget=160 + REPEATED).status is Status.FINISHED  # that is enough
+    assert plan(problem, epsilon=0.1, budget=160 + REPEATED).status is Status.REACHED  # that is enough
     few, fixed = (plan(problem, planner=PlugIn(samples=n, epsilon=1e-6), budget=1000) for n in (4, 20))
     assert "raise `samples` to 8" in few.reason and "Raise `samples` above 20" in fixed.reason
-    with pytest.raises(InputError, match="the queries to spend at most, or epsilon"):
-        plan(problem)
+    same(plan(problem), run)  # without a budget, too, 1% is asked for
     with pytest.raises(InputError, match="takes a budget and no epsilon"):
         plan(problem, planner=coreplan.PrimalDual(K=5), epsilon=0.1)
 
@@ -133,13 +134,13 @@ def test_an_accuracy_that_cannot_be_estimated_is_not_reached(monkeypatch, epsilo
     """Systems that have no solution give nan, which is no small number, and the budget is not what is missing."""
     value = bellman.SampledModel.value
 
-    def no_value(self, through, w, theta, choice):
-        return np.nan if without == "all" or theta is None else value(self, through, w, theta, choice)
+    def no_value(self, lift, w, theta, choice):
+        return np.nan if without == "all" or theta is None else value(self, lift, w, theta, choice)
 
     monkeypatch.setattr(bellman.SampledModel, "value", no_value)
     run = plan(coreplan.make("river-linear"), epsilon=epsilon, budget=400)
     if without == "uniform" and epsilon == 0.5:  # an accuracy in values needs no comparison with uniform
-        assert run.status is Status.FINISHED
+        assert run.status is Status.REACHED
         return
     assert run.status is Status.NOT_REACHED and run.queries == 320 + REPEATED
     assert "cannot be estimated" in run.reason and "nan" not in run.reason
@@ -158,6 +159,6 @@ def test_samples_that_show_nothing_are_not_believed_at_once():
         tabular=None,
     )
     run = plan(alike, epsilon="1%")
-    assert run.status is Status.FINISHED and run.queries == plug_in.BLIND * 12
+    assert run.status is Status.REACHED and run.queries == plug_in.BLIND * 12
     short = plan(alike, epsilon="1%", budget=1000)
     assert short.status is Status.NOT_REACHED and "no policy from the uniform one" in short.reason

@@ -8,7 +8,7 @@ import numpy as np
 
 import coreplan
 from coreplan import plan
-from coreplan.simulate import Simulator
+from coreplan.simulate import Ask, Simulator
 from helpers.runs import numpy_problem, planner, same
 
 
@@ -40,7 +40,7 @@ def test_marks_return_to_the_last_bit():
     problem = coreplan.make("random-linear")
     core = coreplan.CoreSet.of(problem)
     simulator = Simulator(problem, core, seed=3, block=20)
-    ask = coreplan.planners.Ask(core_index=np.arange(8), n_initial=5)
+    ask = Ask(core_index=np.arange(8), n_initial=5)
     for _ in range(4):
         simulator.answer(ask)
     mark = json.loads(json.dumps(simulator.mark()))

@@ -8,9 +8,8 @@ from coreplan.planners.core_mirror import kernels as core_mirror_kernels
 from coreplan.planners.core_mirror import planner as core_mirror
 from coreplan.planners.primal_dual import kernels as primal_dual_kernels
 from coreplan.planners.primal_dual import planner as primal_dual
-from coreplan.planning import plans as run
+from coreplan.run import loop, stepping
 from coreplan.theory import verify
-from coreplan.theory import verify as verify_module
 from coreplan.theory.claims import CLAIMS
 from helpers.mutants import mutant
 
@@ -63,13 +62,13 @@ def test_a_fault_in_a_kernel_fails_a_row(fault, tmp_path, monkeypatch):
 
 def test_next_states_of_the_wrong_pair_fail_a_row(tmp_path, monkeypatch):
     broken = mutant(
-        run.loop,
+        loop,
         "b.states[q] = core_states[b.core_index[q]]",
         "b.states[q] = core_states[(b.core_index[q] + 1) % core_actions.shape[0]]",
         tmp_path,
         monkeypatch,
     )
-    monkeypatch.setattr(verify_module, "make_loop", broken.make_loop)
+    monkeypatch.setattr(stepping, "make_loop", broken.make_loop)
     assert any(not row.holds for row in verify("naive_loop"))
 
 

@@ -147,12 +147,12 @@ def as_sparse(phi: Phi) -> Sparse:
 
 
 def as_matrix(rows: Phi, dimension: int) -> Any:
-    """Rows as a matrix `[n, d]`: scipy's csr if they are sparse, else the dense array itself."""
+    """Rows as a matrix `[n, d]`: where they are sparse a csr copy, to be sorted in place; else as they are."""
     if not isinstance(rows, Sparse):
         return rows
     n, k = rows.weight.shape
     parts = (rows.weight.ravel(), rows.index.ravel(), np.arange(0, n * k + 1, k))
-    return sparse.csr_matrix(parts, shape=(n, dimension))
+    return sparse.csr_matrix(parts, shape=(n, dimension), copy=True)
 
 
 def from_csr(matrix: sparse.csr_matrix) -> Sparse:

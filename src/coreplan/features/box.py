@@ -72,8 +72,9 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     n, i = np.unravel_index(np.argmax(excess / (high - low)), excess.shape)
     clips = bool(getattr(features, "clips", False))
     return OutsideBox(
-        int(outside.sum()), len(states), int(i), float(states[n, i]), float(low[i]), float(high[i]), clips
-    )
+        outside=int(outside.sum()), total=len(states), coordinate=int(i), value=float(states[n, i]), low=float(low[i]),
+        high=float(high[i]), clips=clips,
+    )  # fmt: skip
 
 
 class BoxWatch:

@@ -39,7 +39,7 @@ def table_features(table: Phi, dimension: int, radius: float, name: str = "table
     """Features looked up by the state's number: `table` is `[X, A, d]` or Sparse `[X, A, k]`."""
     A, k = n_actions(table), entries(table).shape[2]
     kernel, nonzeros = (_sparse_table, k) if is_sparse(table) else (_dense_table, None)
-    return CompiledFeatures(kernel, A, dimension, radius, nonzeros, data=arrays(table), name=name)
+    return CompiledFeatures(kernel, A, dimension, radius, nonzeros=nonzeros, data=arrays(table), name=name)
 
 
 @njit(cache=True, nogil=True)

@@ -24,13 +24,13 @@ from ..sampled import (
     Stored,
     all_same,
     append,
-    batch_of,
     before,
     check_rows,
     choose_ridge,
     initial_features,
     losses,
     next_features,
+    next_rows,
     no_rows,
     sobol,
     stored,
@@ -188,8 +188,8 @@ class PlugIn(Planner):
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
-        left = self._target(state.solved) * self.setup.m - state.filled
-        return min(left, batch_of(self.setup.m, BATCH)) if left > 0 and not state.reached else None
+        m = self.setup.m
+        return None if state.reached else next_rows(state.filled, self._target(state.solved) * m, m, BATCH)
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, m, start = self.size(state), self.setup.m, state.filled
@@ -201,7 +201,10 @@ class PlugIn(Planner):
             points = sobol(state.seed, self.setup.noise_dimension, start // m, rows[-1] // m + 1)
             noise = points[rows // m - start // m]
         sweep = start // m if size % m == 0 and noise is None else None
-        return Ask(core_index=rows % m, n_initial=INITIAL if start == 0 else 0, noise=noise, sweep=sweep)
+        return Ask(
+            core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep,
+            divisible=noise is not None or sweep is not None,
+        )  # fmt: skip
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)

@@ -163,7 +163,7 @@ class Planner:
 
     def size(self, state: Any) -> int | None:
         """The number of queries of the next ask; None when the planner is done. Define it if making an ask is costly."""
-        ask = self.ask(state, np.random.default_rng(0))
+        ask = require_ask(self, self.ask(state, np.random.default_rng(0)))
         return None if ask is None else ask.size
 
     def numbers(self, state: Any) -> Mapping[str, float | Sum]:
@@ -196,17 +196,18 @@ class Planner:
         `made_up` answers an ask without a simulator. By default this is one whole step on a copy of the state, which suits
         planners whose steps are small.
         """
-        ask = self.ask(state, rng)
+        ask = require_ask(self, self.ask(state, rng))
         if ask is not None and ask.core_index is not None:
-            self.tell(type(state)(*(copy.copy(value) for value in state)), made_up(ask), rng)
+            trial = type(state)(*(copy.copy(value) for value in state))
+            require_state(self, self.tell(trial, made_up(ask), rng), state)
 
     # Provided by this class.
 
     setup: Any = None  # set by `bind`; a CoreSetup if the planner needs a core set
 
     def bind(self, setup: Setup) -> Self:
-        """A copy that knows its setup."""
-        bound = copy.copy(self)
+        """A copy that knows its setup, and nothing that was derived from another."""
+        bound = dataclasses.replace(self)  # type: ignore[type-var]
         object.__setattr__(bound, "setup", setup)
         return bound
 
@@ -273,6 +274,11 @@ def require_state(planner: Planner, state: Any, like: Any = None) -> Any:
         raise broken(planner, what, _WRITTEN["tell"])
     if not isinstance(state, tuple) or not hasattr(state, "_fields"):
         raise broken(planner, f"returned a {type(state).__name__} from `{method}`", _WRITTEN["init"])
+    if like is None:
+        for name, value in zip(state._fields, state, strict=True):
+            if not isinstance(value, (np.ndarray, int, float)) or np.asarray(value).dtype.kind not in "fiub":
+                what = f"returned a state from `init` whose field '{name}' is a {type(value).__name__}"
+                raise broken(planner, what, _WRITTEN["init"])
     return state
 
 
@@ -286,7 +292,8 @@ def require_ask(planner: Planner, ask: Any) -> Ask | None:
                 or index.dtype.kind not in "iu"
                 or (len(index) and not 0 <= index.min() <= index.max() < m)
             ):
-                what = f"asked for core pairs {index.ravel()[:8].tolist()}, of shape {index.shape} and dtype {index.dtype}"
+                few = index.ravel()[:8].tolist()
+                what = f"returned from `ask` the core pairs {few}, of shape {index.shape} and dtype {index.dtype}"
                 raise broken(
                     planner, what, f"`core_index` holds whole numbers from 0 to m - 1 = {m - 1}, shape (n,)"
                 )

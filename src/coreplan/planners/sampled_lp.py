@@ -18,8 +18,8 @@ from ..sampled import (
     Stored,
     all_same,
     append,
-    batch_of,
     check_rows,
+    next_rows,
     no_rows,
     solve_sampled,
     stored,
@@ -107,8 +107,7 @@ class SampledLP(Planner):
         return self.samples or self.setup.budget // self.setup.m
 
     def size(self, state: State) -> int | None:
-        left = self._n * self.setup.m - state.filled
-        return min(left, batch_of(self.setup.m, BATCH)) if left > 0 else None
+        return next_rows(state.filled, self._n * self.setup.m, self.setup.m, BATCH)
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, start = self.size(state), state.filled
@@ -116,11 +115,9 @@ class SampledLP(Planner):
             return None
         m = self.setup.m
         sweep = start // m if size % m == 0 else None
-        return Ask(
-            core_index=np.arange(start, start + size) % m,
-            n_initial=0 if start else self.n_initial,
-            sweep=sweep,
-        )
+        rows = np.arange(start, start + size)
+        n_initial = 0 if start else self.n_initial
+        return Ask(core_index=rows % m, n_initial=n_initial, sweep=sweep, divisible=sweep is not None)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)

@@ -12,7 +12,7 @@ from ..core import CoreSet
 from ..judge import Certificate, Evaluation
 from ..planners import PLANNERS, Status, make_planner
 from ..policy import load_policy
-from ..problem import Problem
+from ..problem import Problem, make
 from ..run import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, Trace, core_of, read_record
 from .plans import Plan
 
@@ -57,8 +57,6 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
 def _core(folder: Path, name: str, problem: Problem | None) -> CoreSet | None:
     """The core pairs that the run used or chose; the problem's own if the folder has no others."""
     if problem is None and name:
-        from ..problem import make
-
         problem = make(name)
     if problem is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +136,14 @@ def plan(
         run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
             folder.config = _config(problem, core, planner, seed, run.simulator.block)
-        judges = _Judges(evaluate, certify, seed)
-        return _Session(run, folder, checkpoint_seconds, begin, judges).go(progress)
+        session = _Session(
+            run,
+            folder,
+            begin=begin,
+            checkpoint_seconds=checkpoint_seconds,
+            judges=_Judges(evaluate, certify, seed),
+        )
+        return session.go(progress)
 
 
 def _config(
@@ -165,6 +171,10 @@ class _Judges:
     certify: bool | int
     seed: int
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.evaluate, bool):  # said before the first query, not after the last
+            require_count("plan", least=2 if self.evaluate else 0, evaluate=self.evaluate)
+
     def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> Evaluation | None:
         if self.evaluate is False:
             return None
@@ -187,7 +197,7 @@ class _Session:
     """A run with its folder, from the first ask to the last file."""
 
     def __init__(
-        self, run: Run, folder: RunFolder | None, checkpoint_seconds: float, begin: float, judges: _Judges
+        self, run: Run, folder: RunFolder | None, *, begin: float, checkpoint_seconds: float, judges: _Judges
     ) -> None:
         self.run, self.folder, self.judges = run, folder, judges
         self.checkpoint_seconds, self.begin = checkpoint_seconds, begin
@@ -213,7 +223,7 @@ class _Session:
             with Interrupt() as interrupt:
                 status = self._work(interrupt, bar)
             bar.close()
-            return self._finish(status, warmup)
+            result = self._finish(status, warmup)
         except CoreplanError:
             bar.close()
             if folder:  # keeps every batch before the faulty one; a resume repeats the faulty one
@@ -221,6 +231,7 @@ class _Session:
                     folder.save_checkpoint(run)
                     folder.write_record(self._record("failed", warmup))
             raise
+        return self._judged(result)  # whatever comes of it, the run is finished and its files are written
 
     def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
         run = self.run
@@ -268,20 +279,28 @@ class _Session:
             folder.save_checkpoint(run)
             if core is not run.core and core is not None:
                 folder.write_core(core, run.problem)
+            for name in (EVALUATION_FILE, CERTIFICATE_FILE):  # what was found about an earlier policy
+                folder.write_judged(name, None)
             folder.write_results(policy, run.trace, self._record(status.value, warmup) | {"reason": reason})
-        evaluation = certificate = None
-        refused = ""
-        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
-        if not interrupted or run.problem.tabular is not None:
-            evaluation = self.judges.evaluation(run.problem, policy)
-        if not interrupted:
-            certificate, refused = self.judges.certificate(run.problem, core, policy)
-        if folder:
-            folder.write_judged(EVALUATION_FILE, evaluation.as_dict() if evaluation else None)
-            folder.write_judged(CERTIFICATE_FILE, certificate.as_dict() if certificate else None)
         return Plan(
             policy=policy, queries=run.simulator.queries, status=status, trace=run.trace,
             initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=warmup, planner=run.planner,
             settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
-            evaluation=evaluation, certificate=certificate, refused=refused,
         )  # fmt: skip
+
+    def _judged(self, result: Plan) -> Plan:
+        """The plan with its evaluation and its certificate, where they are asked for."""
+        problem, folder = self.run.problem, self.folder
+        interrupted = result.status is Status.INTERRUPTED
+        evaluation = certificate = None
+        refused = ""
+        # Who pressed Ctrl-C does not want to wait for rollouts.
+        if not interrupted or problem.tabular is not None:
+            evaluation = self.judges.evaluation(problem, result.policy)
+            if folder and evaluation:
+                folder.write_judged(EVALUATION_FILE, evaluation.as_dict())
+        if not interrupted:
+            certificate, refused = self.judges.certificate(problem, result.core, result.policy)
+            if folder and certificate:
+                folder.write_judged(CERTIFICATE_FILE, certificate.as_dict())
+        return replace(result, evaluation=evaluation, certificate=certificate, refused=refused)

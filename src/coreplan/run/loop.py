@@ -99,14 +99,15 @@ class PythonLoop:
                 interrupt.abandon = True
                 answers = self.simulator.answer(ask)
                 interrupt.abandon = False
+                told = self.planner.tell(self.state, answers, self.rng)
+                self.state = require_state(self.planner, told, self.state)
             except BaseException:
                 interrupt.abandon = False
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
-            self.state = require_state(
-                self.planner, self.planner.tell(self.state, answers, self.rng), self.state
-            )
+            if answers.fault is not None:  # what was answered before it has been told
+                raise answers.fault
             queries, size = self.simulator.queries, self.size()
             if queries >= until or size is None or queries + size > budget:
                 return

@@ -46,11 +46,14 @@ def steps(
     It ends when the budget is used up or the planner is done, or when the caller stops iterating. `value(policy)` adds a
     column to the rows.
     """
+    require_count("steps", stride=stride)
     run = Run.of(problem, planner, core=core, budget=budget, seed=seed, block=block, value=value)
     run.warm_up()
     yield run.step_here()
     while run.left:
-        run.advance(run.simulator.queries + stride)
+        until = run.simulator.queries + stride
+        while run.left and run.simulator.queries < until:  # a loop may come back earlier
+            run.advance(until)
         yield run.step_here()
 
 
@@ -65,7 +68,7 @@ class Run:
         self.problem, self.core, self.planner, self.value = problem, core, planner, value
         self.budget = int(planner.setup.budget)
         self.rng = planner_stream(seed)
-        self.simulator = Simulator(problem, core, seed, block)
+        self.simulator = Simulator(problem, core, seed, None if block is None else int(block))
         self.watch: HullWatch | None = None
         if isinstance(planner.setup, CoreSetup):
             self.watch = HullWatch(planner.setup.frame, problem.discount)
@@ -96,7 +99,8 @@ class Run:
         return size is not None and size <= self.budget - self.simulator.queries
 
     def warm_up(self) -> None:
-        """Compile everything that will be called."""
+        """Compile everything that will be called; a policy that breaks its contract raises here, before the first query."""
+        self.policy()
         if self.left:
             self.loop.warm_up()
 
@@ -115,21 +119,21 @@ class Run:
 
     def record(self) -> None:
         """Append a row to the trace."""
-        numbers = dict(self.planner.numbers(self.loop.state))
-        self.trace.append(self._row(numbers))
-        self.sums = {k: (v.total, v.number) for k, v in numbers.items() if isinstance(v, Sum)}
+        self.trace.append(self._row())
 
     def step_here(self) -> Step:
-        """The current moment of the run."""
-        row = self._row(dict(self.planner.numbers(self.loop.state)))
-        return Step(state=self.loop.state, queries=self.simulator.queries, row=row)
+        """The current moment of the run; its row is not added to the trace."""
+        return Step(state=self.loop.state, queries=self.simulator.queries, row=self._row())
 
-    def _row(self, numbers: Mapping[str, Any]) -> dict[str, float]:
+    def _row(self) -> dict[str, float]:
+        """The next row of the trace: `Sum`s begin anew with it."""
+        numbers = dict(self.planner.numbers(self.loop.state))
         row: dict[str, float] = {"queries": self.simulator.queries, "seconds": self.seconds}
         row |= {name: self._since_last_row(name, number) for name, number in numbers.items()}
         if self.watch is not None:
             row["outside"] = self.watch.outside
         row["value"] = math.nan if self.value is None else self.value(self.policy())
+        self.sums = {k: (v.total, v.number) for k, v in numbers.items() if isinstance(v, Sum)}
         return row
 
     def _since_last_row(self, name: str, number: float | Sum) -> float:

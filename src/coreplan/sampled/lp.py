@@ -54,7 +54,13 @@ def solve_sampled(stored: Stored) -> Found:
     q = stored.rewards + gamma * (P @ V)
     theta = frame.coordinates.solve(q)
     bounds = found.y[k + 2 * m :]
-    return Found(theta, float(start @ V), float(slack.max()), float(bounds.sum()), found.error)
+    return Found(
+        theta=theta,
+        value=float(start @ V),
+        slack=float(slack.max()),
+        bound=float(bounds.sum()),
+        error=found.error,
+    )
 
 
 class _Rows(NamedTuple):

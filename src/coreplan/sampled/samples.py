@@ -136,9 +136,14 @@ def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
     return state
 
 
-def batch_of(m: int, most: int) -> int:
-    """The number of rows per ask: whole sweeps over m core pairs if one fits into `most` rows, else `most`."""
-    return most // m * m if m <= most else most
+def next_rows(filled: int, wanted: int, m: int, most: int) -> int | None:
+    """The number of rows of the next ask, for `wanted` rows in total; None if there are enough.
+
+    It is whole sweeps over the m core pairs if one has at most `most` rows. Asks end at the same rows, however often the run
+    was interrupted.
+    """
+    batch = most // m * m if m <= most else most
+    return min(wanted - filled, batch - filled % batch) if wanted > filled else None
 
 
 def append(state: Any, answers: Answers) -> Any:

@@ -74,7 +74,12 @@ class Simulator:
 
     def step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair, checked and counted: rewards in [0, 1] and next states."""
-        n, parts = len(actions), []
+        parts: list[tuple[FloatArray, States]] = []
+        self._blocks(states, actions, parts)
+        return _joined(parts)
+
+    def _blocks(self, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]) -> None:
+        n = len(actions)
         self.open_block(n)
         for start in range(0, n, self.block):
             if start:
@@ -82,22 +87,29 @@ class Simulator:
             parts.append(self._call(self.stream, states, actions, start, n))
             self.used_up(len(parts[-1][0]))
         if n > self.block:
-            self.used = self.block  # an ask of several blocks shares none of them with the next ask
-        return _joined(parts)
+            self.used = self.block  # the blocks of one ask are its own
 
-    def _sweeps(self, states: States, actions: IntArray, first: int) -> tuple[FloatArray, States]:
-        """`step` for whole sweeps over the core set, starting with sweep number `first`."""
-        m, parts = self._m, []
+    def _sweeps(
+        self, states: States, actions: IntArray, first: int, parts: list[tuple[FloatArray, States]]
+    ) -> None:
+        """Whole sweeps over the core set, the first of them number `first`."""
+        m = self._m
         for begin in range(0, len(actions), m):
-            sweep = first + begin // m
+            sweep, pieces = first + begin // m, []
             self.open_sweep(sweep)
-            for piece, start in enumerate(range(begin, begin + m, self.block)):
-                stream = self.stream
-                if m > self.block:  # a sweep longer than a block is cut into pieces, each with its own stream
-                    stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
-                parts.append(self._call(stream, states, actions, start, begin + m))
+            queries, before = self.queries, state_of(self.stream)
+            try:
+                for piece, start in enumerate(range(begin, begin + m, self.block)):
+                    stream = self.stream
+                    if m > self.block:  # each piece of a sweep has its own
+                        stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
+                    pieces.append(self._call(stream, states, actions, start, begin + m))
+            except BaseException:  # only whole sweeps are kept; this one will be asked for again
+                self.queries = queries
+                restore(self.stream, before)
+                raise
+            parts += pieces
             self.used_up(m)
-        return _joined(parts)
 
     def _call(
         self, stream: np.random.Generator, states: States, actions: IntArray, start: int, stop: int
@@ -108,14 +120,14 @@ class Simulator:
         self.count(len(answer[0]), 0)
         return answer
 
-    def _by(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
-        """`step` with the given noise `[n, noise_dimension]`."""
-        parts = []
+    def _by(
+        self, states: States, actions: IntArray, noise: FloatArray, parts: list[tuple[FloatArray, States]]
+    ) -> None:
+        """By the noise given, `[n, noise_dimension]`."""
         for start in range(0, len(actions), self.block):
             where, repeated = slice(start, start + self.block), self.guard.repeated
             parts.append(self.guard.step_with(states[where], actions[where], noise[where]))
             self.count(len(parts[-1][0]) + self.guard.repeated - repeated, 0)
-        return _joined(parts)
 
     def features(self, states: States) -> Phi:
         """The features of a batch of states, checked."""
@@ -129,26 +141,40 @@ class Simulator:
         else:
             self.open_sweep(ask.sweep)
         x0 = phi0 = y = phi = None
-        rewards = np.empty(0)
+        rewards, fault = np.empty(0), None
         if ask.n_initial:
             x0 = self.initial(ask.n_initial)
             phi0 = self.features(x0)
             self.box_watch.see(x0)
         if len(actions):
-            if ask.noise is not None:
-                rewards, y = self._by(states, actions, ask.noise)
-            elif ask.sweep is not None:
-                rewards, y = self._sweeps(states, actions, ask.sweep)
-            else:
-                rewards, y = self.step(states, actions)
+            parts: list[tuple[FloatArray, States]] = []
+            try:
+                self._simulate(ask, states, actions, parts)
+            except BaseException as error:
+                if not ask.divisible or not parts:
+                    raise
+                fault = error
+            rewards, y = _joined(parts)
+            ask = ask if fault is None else ask.first(len(rewards))
             phi = self.features(y)
             self.box_watch.see(y)
         if self.watch is not None:
             self.watch.see(self.queries, phi0, phi)
         return Answers(
             ask=ask, rewards=rewards, next_states=states if y is None else y, next_features=phi, initial_features=phi0,
-            initial_states=x0,
+            initial_states=x0, fault=fault,
         )  # fmt: skip
+
+    def _simulate(
+        self, ask: Ask, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]
+    ) -> None:
+        """The pairs of an ask, call by call, each appended to `parts` when it is answered."""
+        if ask.noise is not None:
+            self._by(states, actions, ask.noise, parts)
+        elif ask.sweep is not None:
+            self._sweeps(states, actions, ask.sweep, parts)
+        else:
+            self._blocks(states, actions, parts)
 
     @property
     def _m(self) -> int:

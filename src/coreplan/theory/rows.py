@@ -46,12 +46,23 @@ def group(*begins: str) -> Callable[[Callable[[], Iterable[Row]]], Group]:
 
 
 def equal(claim: str, label: str, want: float, got: float, tolerance: float) -> Row:
-    return Row(claim, label, "=", float(want), float(got), bool(abs(want - got) <= tolerance))
+    return _row(claim, label, "=", want, got, abs(want - got) <= tolerance)
 
 
 def at_most(claim: str, label: str, limit: float, got: float) -> Row:
-    return Row(claim, label, "<=", float(limit), float(got), bool(got <= limit))
+    return _row(claim, label, "<=", limit, got, got <= limit)
 
 
 def above(claim: str, label: str, limit: float, got: float) -> Row:
-    return Row(claim, label, ">", float(limit), float(got), bool(got > limit))
+    return _row(claim, label, ">", limit, got, got > limit)
+
+
+def _row(claim: str, label: str, relation: str, bound: float, measured: float, holds: bool) -> Row:
+    return Row(
+        claim=claim,
+        label=label,
+        relation=relation,
+        bound=float(bound),
+        measured=float(measured),
+        holds=bool(holds),
+    )

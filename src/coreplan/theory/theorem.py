@@ -142,9 +142,8 @@ def tuned(
         if T < 1:
             raise InputError(f"A budget of {budget} queries is below K + 1 = {K + 1}, one iteration.")
     eta, beta, alpha = best_rates(m, A, R, D, T, K)
-    return Tuned(
-        T, K, eta, beta, alpha, D, bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D)
-    )
+    total = bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D)
+    return Tuned(T=T, K=K, eta=eta, beta=beta, alpha=alpha, D=D, bound=total)
 
 
 def _check_scale(owner: str, m: int, R: float, D: float) -> None:

@@ -152,7 +152,7 @@ def terminal_problem(
         )
     if core_pairs is not None:
         core_pairs = _completed(core_pairs, columns)
-    return Problem(model, wrapped, discount, reward_range, core_pairs, name)
+    return Problem(model, wrapped, discount, reward_range=reward_range, core_pairs=core_pairs, name=name)
 
 
 def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, IntArray]:

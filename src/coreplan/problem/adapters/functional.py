@@ -33,7 +33,7 @@ def from_functional(
     model: Any
     if _speaks_jax(env, name):
         initial, step = _jax_functions(env)
-        model = JaxModel(initial, step, np.stack([np.asarray(v) for v in values]), bounds, name)
+        model = JaxModel(initial, step, np.stack([np.asarray(v) for v in values]), bounds=bounds, name=name)
     else:
         try:
             model = FunctionalModel(env, values)

@@ -203,7 +203,7 @@ def from_jax(
         else np.stack([np.asarray(a) for a in actions])
     )
     bounds = reward_bounds(reward_range, None, name)
-    model = JaxModel(initial, step, values, bounds, name, drop)
+    model = JaxModel(initial, step, values, bounds=bounds, name=name, drop=drop)
     return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
 
 
@@ -259,9 +259,9 @@ def from_gymnax(
         _, after, reward, done, _ = env.step_env(key, state, action, params)
         return reward, after, done
 
-    model = JaxModel(initial, step, values, bounds, name, drop)
+    model = JaxModel(initial, step, values, bounds=bounds, name=name, drop=drop)
     if drop:
-        _check_drop(JaxModel(initial, step, values, bounds, name), model, drop)
+        _check_drop(JaxModel(initial, step, values, bounds=bounds, name=name), model, drop)
     return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
 
 

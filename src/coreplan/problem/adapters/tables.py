@@ -41,8 +41,9 @@ def from_tables(
     model = tabular_model(table)
     model = dataclasses.replace(model, data=(model.data[0], expected, *model.data[2:]))  # the user's units
     return Problem(
-        model, features or one_hot(S + 1, A), discount, (low, high), core_pairs, name, lambda: table
-    )
+        model, features or one_hot(S + 1, A), discount, reward_range=(low, high), core_pairs=core_pairs, name=name,
+        tabular=lambda: table,
+    )  # fmt: skip
 
 
 def _compare(env: Any, name: str, steps: int = 200) -> None:
