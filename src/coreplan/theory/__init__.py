@@ -1,4 +1,4 @@
-"""The paper's mathematics, executable: operators, definitions, Theorem 1, and `verify`."""
+"""The paper's mathematics in executable form: operators, LPs, definitions, Theorem 1, and `verify`."""
 
 from ..sampled import FORMS, SolverError, UnboundedError
 from .advice import Advice, advise

@@ -1,4 +1,4 @@
-"""`coreplan tune`: Theorem 1's hyperparameters for a problem, and an honest sentence on what they cost."""
+"""`coreplan tune`: Theorem 1's hyperparameters for a problem, and an honest sentence about their cost."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..planning import plan
 from ..problem import Problem
 from .theorem import Bound, Tuned, tuned
 
-_PROBE = 200_000  # queries that measure the speed
+_PROBE = 200_000  # queries for measuring the speed
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The best split of T and K, the paper's, and the speed measured on this machine."""
+    """Theorem 1's hyperparameters for the best split of T and K and for the paper's, and the speed of this machine."""
 
     problem: str
     m: int
@@ -34,13 +34,13 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """What a person should know before typing the command."""
+        """What a person should know before using these hyperparameters."""
         total, bill = self.best.bound.total, f"{self.best.queries:.3g} queries"
         time = f"{_duration(self.seconds)} at the {self.queries_per_second:,.0f} queries/s measured here"
         if total >= 1:
             return (
-                f"With {bill} ({time}) the bound is {total:.3g}: values lie in [0, 1], so it says nothing. "
-                "The policy may be good all the same; the theorem cannot tell."
+                f"With {bill} ({time}) the bound is {total:.3g}: values lie in [0, 1], so it is vacuous. "
+                "The policy may be good nevertheless; the theorem cannot tell."
             )
         answer = f"Theorem 1 guarantees an optimisation error of {total:.3g} after {bill}: {time}."
         if self.seconds < 3600:
@@ -60,7 +60,7 @@ class Advice:
         yield "queries T (K + 1)", f"{self.best.queries:.6g}", f"{self.paper.queries:.6g}"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON types."""
+        """The advice as JSON types."""
         return {
             "problem": self.problem, "m": self.m, "A": self.A, "R": self.R,
             "best": _plain(self.best), "paper": _plain(self.paper),
@@ -80,7 +80,7 @@ assert set(_TERMS) <= set(Bound.__dataclass_fields__)
 
 
 def advise(problem: Problem, *, epsilon: float | None, budget: int | None, D: float | None = None) -> Advice:
-    """Tune Theorem 1 for a problem and measure how fast its simulator answers (a few thousand queries at least)."""
+    """Theorem 1's hyperparameters for a problem, and the speed of planning it, measured with thousands of queries."""
     if (epsilon is None) == (budget is None):
         raise InputError("`tune` takes either an accuracy (--epsilon 0.1) or a budget (--budget 1000000).")
     setup = CoreSetup.with_core(problem, CoreSet.of(problem), 1)

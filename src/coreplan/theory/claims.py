@@ -1,4 +1,4 @@
-"""`verify`: every claim of the paper on small instances, as a table of numbers that hold or do not."""
+"""`verify`: every claim of the paper, tested on small instances; each row is a number against its bound."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def linear_instance() -> Problem:
 
 
 def tiny_instance() -> Problem:
-    """Two core pairs, so small that all outcomes of two inner steps can be enumerated."""
+    """A linear MDP with two core pairs, so small that all outcomes of two inner steps can be enumerated."""
     return make("random-linear:states=3,actions=2,d=2,discount=0.7")
 
 
@@ -57,7 +57,7 @@ def misspecified_instance() -> Problem:
 
 
 def nearly_linear_instance() -> Problem:
-    """The linear instance with P, r and features a little off: every error is positive, and small."""
+    """The linear instance with P, r and features slightly perturbed: every error is positive, but small."""
     base = linear_instance()
     table = base.tabular()  # type: ignore[misc]
     X, A, rng = table.n_states, table.n_actions, np.random.default_rng(8)
@@ -73,7 +73,7 @@ def nearly_linear_instance() -> Problem:
 
 
 def theorem_instance() -> Problem:
-    """m = 2 and a short horizon, so that Theorem 1 says something: one state, action 1 pays 1, action 0 nothing."""
+    """m = 2 and a short horizon, so that Theorem 1's bound is below 1: one state, action 1 pays 1, action 0 pays 0."""
     table = Tabular(np.zeros(1, dtype=np.int64), np.array([[0.0, 1.0]]), np.ones(1), P=np.ones((2, 1)))
     return Problem(
         tabular_model(table), one_hot(1, 2), 0.1, core_pairs=(np.zeros(2, dtype=np.int64), np.arange(2)),
@@ -114,7 +114,7 @@ def lp_pairs() -> Iterable[Row]:
 
 
 def _other_theta() -> Row:
-    """Every theta with Q* <= Phi theta <= E V* is optimal: the one farthest above Q*, on one state and two actions."""
+    """Every theta with Q* <= Phi theta <= E V* is optimal; takes the one farthest above Q*, with one state, two actions."""
     e = Enumerated.of(_two_actions())
     values, _ = optimal(e)
     Phi = as_dense(e.Phi)
@@ -129,7 +129,7 @@ def _other_theta() -> Row:
 def estimators() -> Iterable[Row]:
     problem = linear_instance()
     D = 10.0
-    at = point(problem, K=2, D=1e6)  # far from the ball's edge
+    at = point(problem, K=2, D=1e6)  # far inside the ball
     g = theta_moments(at)
     error = float(np.abs(g.mean - g.gradient).max())
     yield _at_most("g_theta is unbiased (all outcomes enumerated)", "lem:gtheta", 1e-8, error)
@@ -144,9 +144,10 @@ def estimators() -> Iterable[Row]:
 
 @group("lem:OMD", "regret of mirror ascent")
 def mirror_ascent() -> Iterable[Row]:
-    """`lem:OMD` on the planner's own log-space update, all 2^8 paths of random one-coordinate gradients.
+    """`lem:OMD` for the planner's own update in log space, over all 2^8 paths of random one-coordinate gradients.
 
-    One instance always rewards the comparator's coordinate, the rest are random; tau is the bound's best.
+    One instance always rewards the comparator's coordinate, the others are random; tau is the value that minimises the
+    bound.
     """
     rng = np.random.default_rng(5)
     N, n, G, worst = 4, 8, 2.0, -np.inf
@@ -167,7 +168,7 @@ def mirror_ascent() -> Iterable[Row]:
 def _regret(
     start: FloatArray, star: FloatArray, outcomes: list[list[tuple[int, float]]], tau: float
 ) -> float:
-    """The expected regret, each step having two equally likely (coordinate, gradient) outcomes."""
+    """The expected regret if each step has two equally likely (coordinate, gradient) outcomes."""
     kernels, N, regret = primal_dual.planner.kernels, len(start), 0.0
     for path in itertools.product(range(2), repeat=len(outcomes)):
         log_omega, tree = np.log(start), np.empty(2 * N)
@@ -183,9 +184,9 @@ def _regret(
 
 @group("lem:SGDbound", "error of averaged descent", "... and the bound")
 def gradient_descent() -> Iterable[Row]:
-    """`lem:SGDbound` with K = 2, every outcome of the step that moves theta_t.
+    """`lem:SGDbound` with K = 2, over every outcome of the step that moves theta_t.
 
-    The policy and lambda are nearly deterministic, so that the noise is small and the bound nearly tight: at the comparator
+    The policy and lambda are nearly deterministic, so that the noise is small and the bound nearly tight: for the comparator
     theta_{t-1} - 2 alpha g the two sides are 1.5 alpha |g|^2 and alpha (|g|^2 + E|g~|^2 / 2).
     """
     at = point(_two_actions(), K=2, D=3.0, seed=1, sharpness=200.0, lam=np.array([0.02, 0.98]))
@@ -241,7 +242,7 @@ def duality_to_suboptimality() -> Iterable[Row]:
 
 @group("lem:duality-bound", "seed-averaged dynamic duality gap")
 def duality_bound() -> Iterable[Row]:
-    """Seed-averaged gap on an instance where the bound is below 1, so that a planner that goes astray exceeds it."""
+    """Seed-averaged gap on an instance where the bound is below 1, so that a faulty planner exceeds it."""
     problem, T, K, D = theorem_instance(), 600, 600, 1.5
     e = Enumerated.of(problem)
     eta, beta, alpha = best_rates(e.m, e.A, e.radius, D, T, K)
@@ -254,8 +255,10 @@ def duality_bound() -> Iterable[Row]:
 
 @group("thm:main", "the uniform policy", "seed-averaged gap")
 def theorem() -> Iterable[Row]:
-    """T = 20,000 and K = 2,000: 40 million queries a seed. The gap is averaged over about 200 sampled t, which is
-    the mean over J, and over 2 seeds."""
+    """Theorem 1 with T = 20,000 and K = 2,000: 40 million queries per seed.
+
+    The gap is averaged over 2 seeds and over about 200 recorded t, which stands for the mean over J.
+    """
     problem, T, K, D = theorem_instance(), 20_000, 2_000, 1.5
     e = Enumerated.of(problem)
     eta, beta, alpha = best_rates(2, 2, 1.0, D, T, K)
@@ -264,7 +267,7 @@ def theorem() -> Iterable[Row]:
     best = value(e, optimal(e)[1])
     uniform = best - value(e, np.full((1, 2), 0.5))
     yield _above(
-        "the uniform policy's gap exceeds the bound: it says something", "thm:main", limit.total, uniform
+        "the uniform policy's gap exceeds the bound: it is not vacuous", "thm:main", limit.total, uniform
     )
     gaps = [
         best - plan(problem, planner=planner, budget=T * (K + 1), seed=s).trace["value"] for s in range(2)
@@ -274,7 +277,7 @@ def theorem() -> Iterable[Row]:
 
 @group("alg:Main", "every iterate", "|theta_t|")
 def naive_loop() -> Iterable[Row]:
-    """Every iterate against the naive loop, with a ball that does not bind and one that does."""
+    """Every iterate compared with the naive loop's, with a ball that does not bind and with one that does."""
     for kind, name in (("dense", "random-linear"), ("sparse", "river-swim")):
         for D, words in ((12.0, ""), (0.5, ", D binding")):
             problem = make(name)
@@ -315,7 +318,7 @@ def _two_actions() -> Problem:
 
 @group("alg:Main", "thm:main", "the returned", "the planner's pi_1")
 def policy_read_out() -> Iterable[Row]:
-    """The policy that a run returns is softmax(beta sum_{t<J} Phi theta_t) of the recorded iterates."""
+    """The policy that a run returns is softmax(beta sum_{t<J} Phi theta_t) for the recorded iterates."""
     problem = linear_instance()
     rates = PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0)
     kept = record(problem, rates, T=50, seed=4)
@@ -343,7 +346,7 @@ CLAIMS: dict[str, Group] = {
 
 
 def verify(*prefixes: str) -> Iterator[Row]:
-    """The rows as they are computed: all, or those whose group, label or claim starts with one of the prefixes."""
+    """Yields rows as they are computed: all, or those whose group, label or claim starts with one of the prefixes."""
     for prefix in prefixes:
         if not any(g.may_have(prefix) for g in CLAIMS.values()):
             raise _unknown(prefix)

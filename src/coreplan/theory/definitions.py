@@ -1,4 +1,4 @@
-"""The paper's definitions as numbers: core error, Q-approximation error, inherent Bellman error, linear MDPs."""
+"""The paper's definitions, computed: core error, Q-approximation error, inherent Bellman error, linear MDPs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def as_dense(matrix: Any) -> FloatArray:
 
 
 def core_errors(e: Enumerated) -> tuple[FloatArray, FloatArray]:
-    """B `[Z, m]` and eps_core `[Z]` of Assumption 1 (`ass:Core_SA_approx`): the best convex coefficients for every pair."""
+    """B `[Z, m]`, the best convex coefficients for every pair, and eps_core `[Z]` of Assumption 1 (`ass:Core_SA_approx`)."""
     if e.m == 0:
         raise InputError("Core errors need a core set: Enumerated.of(problem, core).")
     Phi = as_dense(e.Phi)
@@ -32,23 +32,24 @@ class Fit(NamedTuple):
 
     theta: FloatArray  # [d]
     error: float  # attained by theta
-    low: float  # certified by `weights`: <w, y> - D |Phi' w| is below every theta's error
+    low: float  # certified by `weights`: no theta has an error below <w, y> - D |Phi' w|
     weights: FloatArray  # [Z], |w|_1 <= 1
 
 
 def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
-    """inf over |theta| <= D (no bound where D is None) of |y - Phi theta|_inf, solved exactly.
+    """inf over |theta| <= D (None: over all theta) of |y - Phi theta|_inf, solved exactly.
 
-    Without the ball a linear program. With it a second-order cone program in one number t: the least norm
-    n(t) = min |theta| s.t. |y - Phi theta| <= t is a least-distance problem (one nonnegative least squares, Lawson &
-    Hanson, ch. 23); n is decreasing, and t with n(t) = D is found by bisection. The multipliers certify the answer.
+    Without the ball this is a linear program. With it, it is a second-order cone program, solved as a search in one number
+    t: the least norm n(t) = min |theta| s.t. |y - Phi theta| <= t is a least-distance problem (one nonnegative least
+    squares, Lawson & Hanson, ch. 23); n is decreasing, and bisection finds the t with n(t) = D. The multipliers certify
+    the answer.
     """
     if D is not None:
         require_positive("best_fit", D=D)
     scale = float(abs(Phi).max())
     if not np.isfinite(y).all() or not np.isfinite(scale):
         raise InputError("A fit needs finite features and values.")
-    if scale > 0.0 and scale != 1.0:  # solvers drop small coefficients, so give them features of size one
+    if scale > 0.0 and scale != 1.0:  # solvers drop small coefficients, so scale features to size one
         fit = best_fit(Phi / scale, y, None if D is None else D * scale)
         return fit._replace(theta=fit.theta / scale)
     fit = _chebyshev(Phi, y)
@@ -92,14 +93,14 @@ def _chebyshev(Phi: Any, y: FloatArray) -> Fit:
     if result.x is not None:
         w = -result.ineqlin.marginals[:Z] + result.ineqlin.marginals[Z:]
         w /= max(1.0, np.abs(w).sum())
-    # Without a ball the certificate needs Phi' w = 0; what is left of it makes the bound void, so say zero then.
+    # Without a ball the certificate is valid only if Phi' w = 0; otherwise the lower bound is 0.
     low = float(w @ y) if np.abs(Phi.T @ w).max() <= 1e-9 else 0.0
     error = float(np.abs(y - Phi @ theta).max())
     return Fit(theta, error, min(max(low, 0.0), error), w)
 
 
 def _least_norm(Phi: FloatArray, y: FloatArray, t: float) -> tuple[FloatArray | None, FloatArray | None]:
-    """argmin |theta| s.t. |y - Phi theta| <= t, and normalised multipliers; theta is None where it is infeasible."""
+    """argmin |theta| s.t. |y - Phi theta| <= t, or None if infeasible; and normalised multipliers."""
     G = np.concatenate([Phi, -Phi])  # G theta >= h
     h = np.concatenate([y - t, -y - t])
     A = np.vstack([G.T, h])
@@ -129,12 +130,12 @@ class LinearFit(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the problem is a linear MDP, to rounding."""
+        """Whether the problem is a linear MDP, up to rounding."""
         return self.reward_error < 1e-8 and self.transition_error < 1e-8
 
 
 def linear_fit(e: Enumerated) -> LinearFit:
-    """Fit W and vartheta, with the errors left."""
+    """Fit W and vartheta by least squares, and compute the remaining errors."""
     Phi, P = as_dense(e.Phi), as_dense(e.P)
     pinv = np.linalg.pinv(Phi)
     W, vartheta = pinv @ P, pinv @ e.r
@@ -144,7 +145,7 @@ def linear_fit(e: Enumerated) -> LinearFit:
 
 
 class Interval(NamedTuple):
-    """A number known to lie between two others."""
+    """Bounds on a number: it lies between `low` and `high`."""
 
     low: float
     high: float
@@ -153,15 +154,15 @@ class Interval(NamedTuple):
 def inherent_bellman_error(
     e: Enumerated, D: float, *, ball: bool = True, starts: int = 6, seed: int = 0
 ) -> Interval:
-    """IBE (`def:IBE`) as an interval; `ball=False` lets theta (not theta') leave the ball.
+    """The inherent Bellman error (IBE, `def:IBE`) as an interval; with `ball=False` theta (not theta') may leave the ball.
 
-    Low: ascent over (pi, theta'). For fixed multipliers w of the inner fit, <w, r + gamma P M^pi Phi theta'> is largest
-    at the pi that picks the best or worst action by the sign of (P' w)(x), and linear in theta'.
-    High: through the linear-MDP fit, r + gamma P V ~ Phi (vartheta + gamma W V) for every |V| <= R D; with the ball the
-    fitted theta may stick out of it, by at most |vartheta| + gamma R D sum_x |W_x| - D, which costs R times as much.
-    For a linear MDP the value is zero without the ball and in general not with it: backing up a large theta' can
+    Low: ascent over (pi, theta'). For fixed multipliers w of the inner fit, <w, r + gamma P M^pi Phi theta'> is linear in
+    theta', and largest at the pi that picks the best or worst action according to the sign of (P' w)(x).
+    High: by the linear-MDP fit, r + gamma P V ~ Phi (vartheta + gamma W V) for every |V| <= R D. With the ball the
+    fitted theta may lie outside it, by at most |vartheta| + gamma R D sum_x |W_x| - D, which costs R times as much.
+    For a linear MDP the IBE is zero without the ball, but in general not with it: the backup of a large theta' can
     leave the ball. With one state, unit features and two actions, theta' = D e_1 is backed up to a vector of norm
-    about gamma D sqrt(2): outside, however large D is, for every gamma above 1/sqrt(2).
+    about gamma D sqrt(2), which is outside for every gamma above 1/sqrt(2), however large D is.
     """
     require_positive("inherent_bellman_error", D=D)
     gamma, R = e.discount, e.radius
@@ -197,7 +198,7 @@ def inherent_bellman_error(
 
 
 def _starts(e: Enumerated, n: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Directions of theta': the constant function, the largest coordinates, random ones."""
+    """Directions of theta' to start from: the constant function, the largest coordinates, random ones."""
     Phi = as_dense(e.Phi)
     constant = np.linalg.lstsq(Phi, np.ones(e.Z), rcond=None)[0]
     coordinates = np.argsort(-np.abs(Phi).sum(axis=0))[:n]

@@ -1,7 +1,7 @@
-"""The planner's own gradient estimators, over their whole sample space: no Monte Carlo.
+"""Exact moments of the planner's own gradient estimators, by enumerating their sample space, without Monte Carlo.
 
-The kernels of Algorithm 1 are deterministic functions of uniforms and answers, so they can be fed every
-possible outcome once, weighted by its exact probability. What is enumerated is the code that plans.
+The kernels of Algorithm 1 are deterministic functions of uniforms and answers, so they can be given every
+possible outcome once, weighted by its exact probability. The code under test is the code that plans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tables import Enumerated
 
 
 class Point(NamedTuple):
-    """A state of the planner in the middle of a run, and the exact quantities there."""
+    """A state of the planner as in the middle of a run, and the exact quantities there."""
 
     e: Enumerated
     kernels: Kernels
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of an estimator: its exact mean, the gradient it estimates, its largest norm, its mean square norm."""
+    """An estimator's exact mean, the gradient that it estimates, its largest norm and its mean square norm."""
 
     mean: FloatArray
     gradient: FloatArray
@@ -68,12 +68,12 @@ def point(
 
 
 def _pick(p: FloatArray, i: int) -> float:
-    """A uniform that picks i from the distribution p: the middle of its interval."""
+    """A uniform that draws i from the distribution p: the middle of i's interval."""
     return float(np.cumsum(p)[i] - p[i] / 2)
 
 
 def _tell(at: Point, u: FloatArray, j: list[int], rewards: FloatArray, x0: list[int], y: list[int]) -> Any:
-    """One iteration on given outcomes, from a copy of the state."""
+    """One iteration with given outcomes, on a copy of the state."""
     state = type(at.state)(*(a.copy() for a in at.state))
     k = at.kernels
     core = np.ascontiguousarray(as_dense(at.e.Phi)[at.e.rows])
@@ -82,7 +82,7 @@ def _tell(at: Point, u: FloatArray, j: list[int], rewards: FloatArray, x0: list[
 
 
 def theta_outcomes(at: Point) -> Iterator[tuple[float, FloatArray]]:
-    """(probability, g~_theta) of every outcome of an inner step: x0, a0, core pair, next state, action.
+    """(probability, g~_theta) for every outcome of an inner step: x0, a0, core pair, next state, action.
 
     With K = 2, theta_t is the mean of theta^(1) = theta_{t-1} and theta^(2), so g~ = 2 (theta_{t-1} - theta_t) / alpha.
     """
@@ -92,9 +92,8 @@ def theta_outcomes(at: Point) -> Iterator[tuple[float, FloatArray]]:
     core_index = np.empty(3, dtype=np.int64)
     for x0, a0, j, y, a in itertools.product(range(e.X), range(e.A), range(m), range(e.X), range(e.A)):
         draw = np.array([_pick(at.lam, j), 0.5, 0.5])
-        at.kernels.ask(
-            draw, at.state, hyper, core_index
-        )  # the planner's own way from a uniform to a core pair
+        # The planner's own code turns the uniform into a core pair.
+        at.kernels.ask(draw, at.state, hyper, core_index)
         p = e.nu0[x0] * at.pi[x0, a0] * at.lam[j] * P[e.rows[j], y] * at.pi[y, a]
         if p == 0.0:
             continue
@@ -119,7 +118,7 @@ def theta_moments(at: Point) -> Moments:
 def lambda_moments(at: Point) -> Moments:
     """`lem:glambda`: E g~_lambda = grad_lambda L, |g~_lambda|_inf <= m (1 + (1 + gamma) R D).
 
-    With K = 1, theta_t = theta_{t-1}; the estimator is the change of log lambda over eta.
+    With K = 1, theta_t = theta_{t-1}; the estimator is the change of log lambda divided by eta.
     """
     e, P, k = at.e, as_dense(at.e.P), at.kernels
     assert k.hyper.K == 1
@@ -131,7 +130,7 @@ def lambda_moments(at: Point) -> Moments:
         p = P[e.rows[j], y] / e.m
         after = _tell(at, np.full(3, 0.5), [0, j], np.array([0.0, e.r[e.rows[j]]]), [0], [0, y])
         change = after.log_lam - at.state.log_lam
-        # log lambda is kept up to a constant; the entry that did not change fixes it.
+        # log lambda is known up to a constant, which an entry that did not change determines.
         other = (j + 1) % e.m
         g = (change - change[other]) / k.hyper.eta
         mean += p * g

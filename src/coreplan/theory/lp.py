@@ -1,8 +1,8 @@
-"""The three LP pairs of the paper, exact, solved by HiGHS and verified (`verified.py`).
+"""The three pairs of primal and dual LPs in the paper, exact, solved by HiGHS and verified (`sampled/verified.py`).
 
 - classic: `eq:LP_primal` and its dual, over mu and V;
 - relaxed: `eq:Q-ALP` and its dual, with features, over (mu, u) and (theta, V);
-- core: `eq:QRALP-primal`, `eq:QRALP-dual`, the paper's, over (lambda, u) and (theta, V).
+- core: `eq:QRALP-primal` and `eq:QRALP-dual`, the paper's own, over (lambda, u) and (theta, V).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PAIRS = ("classic", "relaxed", "core")
 class Solution:
     """A verified optimum of one LP pair. Values are normalised returns.
 
-    `mu` is the primal measure that carries the reward (mu `[Z]`, or lambda `[m]` for the core LP), `u [Z]` the second
+    `mu` is the primal measure that earns the reward (mu `[Z]`, or lambda `[m]` for the core LP), `u [Z]` the second
     one (None for the classic LP); V `[X]` and theta `[d]` (None for the classic LP) are the dual point.
-    `error` bounds how far the value may be from the optimum: the difference of primal and dual value plus what the
-    constraints' violations are worth.
-    theta is NOT unique, against the paper's remark in its appendix A: every theta with
-    Q* <= Phi theta <= E V* is optimal, so never act greedily on it; back V up once instead.
+    `error` bounds how far the value may be from the optimum: the difference of the primal and the dual value, plus the
+    effect of violated constraints.
+    theta is NOT unique, contrary to the remark in the paper's appendix A: every theta with
+    Q* <= Phi theta <= E V* is optimal. So never act greedily on it; back V up once instead.
     """
 
     value: float  # of the dual point
@@ -45,7 +45,7 @@ class Solution:
 
 
 def _pair(e: Enumerated, which: str) -> tuple[Pair, int]:
-    """The pair, and how many of y's entries are mu or lambda."""
+    """The LP pair, and the number of y's entries that are mu or lambda."""
     E, P, gamma = e.E.T, sparse.csr_matrix(e.P).T, e.discount  # [X, Z] both
     start = (1 - gamma) * e.nu0
     if which == "classic":
@@ -59,7 +59,7 @@ def _pair(e: Enumerated, which: str) -> tuple[Pair, int]:
 
 
 def solve(e: Enumerated, which: str = "core", form: str = "dual", tolerance: float = 5e-7) -> Solution:
-    """Solve one LP pair through its primal or its dual form; the answer is verified or an error.
+    """Solve one LP pair by its primal or its dual form; the answer is verified, or an error is raised.
 
     `tolerance` bounds the error of the value that the primal and dual point together allow (`Solution.error`).
     """

@@ -1,6 +1,6 @@
-"""The bound on CoreMirror with a constant rate, as numbers, and the rows of `verify` that test its proof line by line.
+"""The bound on CoreMirror with a constant rate, and the rows of `verify` that test its proof line by line.
 
-docs/core-mirror.md has the derivation; the labels (M1) to (M5) are its. Units: gaps and the bound are in normalised
+docs/core-mirror.md has the derivation; the labels (M1) to (M5) are from there. Units: gaps and the bound are in normalised
 returns, Q is not normalised (up to H = 1/(1 - gamma)).
 """
 
@@ -34,7 +34,7 @@ class MirrorBound:
     start: float  # H / T
     policy_start: float  # log A / (beta T)
     drift: float  # beta H^3 / 4
-    bellman_error: float = 0.0  # 2 eps: the largest distance of a backup from what the core makes of it
+    bellman_error: float = 0.0  # 2 eps, eps being the largest distance of a backup from its linear version
 
     @property
     def total(self) -> float:
@@ -42,9 +42,9 @@ class MirrorBound:
 
 
 def mirror_bound(*, T: int, beta: float, A: int, discount: float, bellman_error: float = 0.0) -> MirrorBound:
-    """The bound for T sweeps of `CoreMirror(beta=beta)`; it holds for pi_J, J uniform on 1..T (`output="random"`).
+    """The bound for T sweeps of `CoreMirror(beta=beta)`; it holds for pi_J with J uniform on 1..T (`output="random"`).
 
-    `bellman_error` is eps of (M5), 0 for a linear MDP.
+    `bellman_error` is the eps of (M5), which is 0 for a linear MDP.
     """
     require_count("mirror_bound", T=T, A=A)
     require_positive("mirror_bound", beta=beta)
@@ -57,14 +57,14 @@ def mirror_bound(*, T: int, beta: float, A: int, discount: float, bellman_error:
 
 
 def best_beta(*, T: int, A: int, discount: float) -> float:
-    """The beta that makes the bound least: 2 sqrt(log A / (T H^3)), so that it is H/T + sqrt(H^3 log A / T)."""
+    """The beta that minimises the bound: 2 sqrt(log A / (T H^3)), which makes it H/T + sqrt(H^3 log A / T)."""
     require_count("best_beta", T=T, A=A)
     H = _horizon("best_beta", discount)
     return 2 * math.sqrt(math.log(max(A, 2)) / (T * H**3))  # with one action any rate will do
 
 
 def mirror_queries(epsilon: float, *, m: int, A: int, discount: float) -> int:
-    """Queries after which the bound, at the best beta, is at most epsilon: O(m H^3 log A / epsilon^2)."""
+    """The number of queries after which the bound, at the best beta, is at most epsilon: O(m H^3 log A / epsilon^2)."""
     require_count("mirror_queries", m=m, A=A)
     require_positive("mirror_queries", epsilon=epsilon)
     H = _horizon("mirror_queries", discount)
@@ -87,7 +87,7 @@ class Sweeps(NamedTuple):
 
 
 def sweeps(problem: Problem, beta: float, T: int, seed: int = 0) -> Sweeps:
-    """Run the planner sweep by sweep and keep its iterates."""
+    """Run the planner sweep by sweep and record its iterates."""
     run = [
         (step.state.theta.copy(), step.state.mean.copy())
         for step in itertools.islice(steps(problem, CoreMirror(beta=beta), seed=seed), T + 1)
@@ -108,7 +108,7 @@ class Parts(NamedTuple):
 
 
 def parts(e: Enumerated, run: Sweeps, beta: float) -> Parts:
-    """Every quantity of the proof, exactly, on an enumerated problem."""
+    """Every quantity in the proof, computed exactly on an enumerated problem."""
     _, best = optimal(e)
     mu_star, nu_star, v_star = occupancy(e, best), state_occupancy(e, best), value(e, best)
     Q = np.array([e.Phi @ theta for theta in run.thetas])
@@ -135,13 +135,13 @@ def parts(e: Enumerated, run: Sweeps, beta: float) -> Parts:
 
 
 def mean_backup(problem: Problem, run: Sweeps, beta: float, t: int) -> tuple[FloatArray, FloatArray]:
-    """(Phi E[theta_t | past], T^pi_t Q_{t-1}), both `[Z]`: every next state is fed to the planner's own `tell`."""
+    """(Phi E[theta_t | past], T^pi_t Q_{t-1}), both `[Z]`; every next state is given to the planner's own `tell`."""
     e, core = Enumerated.of(problem), CoreSet.of(problem)
     planner = CoreMirror(beta=beta).resolve(CoreSetup.with_core(problem, core, NO_LIMIT))
     table, rng = problem.tabular(), np.random.default_rng(0)  # type: ignore[misc]
     rows, mean = np.arange(e.m), np.zeros(e.m)
     P, r = np.asarray(e.P[e.rows]), e.r[e.rows]
-    for x in range(e.X):  # all core pairs go to x: q_j depends on the next state of pair j alone
+    for x in range(e.X):  # all core pairs lead to x at once: q_j depends only on the next state of pair j
         state = planner.init(rng)
         state.theta[:], state.mean[:] = run.thetas[t - 1], run.Thetas[t - 1]
         state.sweeps[0] = t - 1
@@ -169,7 +169,7 @@ def mean_backup(problem: Problem, run: Sweeps, beta: float, t: int) -> tuple[Flo
     "seed-averaged mean gap",
 )  # fmt: skip
 def core_mirror() -> Iterable[Row]:
-    """The derivation of docs/core-mirror.md, line by line on a recorded run, then its conclusion where it says something."""
+    """The derivation of docs/core-mirror.md, line by line on a recorded run; then its conclusion where it is not vacuous."""
     problem, beta, T = make("random-linear:states=12,actions=3,d=4,discount=0.8"), 0.05, 150
     e, H = Enumerated.of(problem), 5.0
     run = sweeps(problem, beta, T)
@@ -218,7 +218,7 @@ def core_mirror() -> Iterable[Row]:
 
 
 def _conclusion() -> Iterable[Row]:
-    """30,000 sweeps at the best beta, 2 seeds: the mean over about 200 sampled t stands for the mean over all."""
+    """30,000 sweeps with the best beta, 2 seeds; the mean over about 200 recorded t stands for the mean over all t."""
 
     problem, T = make("random-linear:states=12,actions=3,d=4,discount=0.5"), 30_000
     e = Enumerated.of(problem)
@@ -226,7 +226,7 @@ def _conclusion() -> Iterable[Row]:
     limit = mirror_bound(T=T, beta=beta, A=e.A, discount=e.discount).total
     best, uniform = value(e, optimal(e)[1]), value(e, np.full((e.X, e.A), 1 / e.A))
     yield above(
-        "the uniform policy's gap exceeds the bound: it says something",
+        "the uniform policy's gap exceeds the bound: it is not vacuous",
         "core-mirror (M5)",
         limit,
         best - uniform,

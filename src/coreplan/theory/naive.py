@@ -1,7 +1,7 @@
-"""Algorithm 1 (`alg:Main`) written down line by line in NumPy, with everything stored: the planner's yardstick.
+"""Algorithm 1 (`alg:Main`) written line by line in NumPy, with everything stored, to test the planner against.
 
 It shares no code with the planner, only the random streams: the same uniforms are used for the same
-draws, by inverse distribution functions. Slow on purpose.
+draws, by inverse distribution functions. It is simple rather than fast, on purpose.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..problem import Problem
 
 
 def scores(phi: FloatArray, theta: FloatArray) -> FloatArray:
-    """phi . theta, minus infinity where a mask forbids the action."""
+    """phi . theta, or minus infinity if a mask forbids the action."""
     closed = phi[..., 0] == UNAVAILABLE
     return np.where(closed, -np.inf, np.where(closed[..., None], 0.0, phi) @ theta)
 
@@ -28,13 +28,13 @@ def softmax(q: FloatArray) -> FloatArray:
 
 
 def inverse(p: FloatArray, u: float) -> int:
-    """The index that the uniform u picks from the distribution p."""
+    """The index that the uniform u draws from the distribution p."""
     return min(int(np.searchsorted(np.cumsum(p) / np.sum(p), u, side="right")), len(p) - 1)
 
 
 @dataclass
 class Iterates:
-    """What each iteration t = 1..T leaves."""
+    """The iterates of t = 1..T."""
 
     thetas: list[FloatArray] = field(default_factory=list)  # theta_t
     lambdas: list[FloatArray] = field(default_factory=list)  # lambda_{t+1}
@@ -45,7 +45,7 @@ class Iterates:
 def algorithm_1(
     problem: Problem, *, T: int, K: int, eta: float, beta: float, alpha: float, D: float, seed: int = 0
 ) -> Iterates:
-    """The iterates of T outer iterations (all in one block of simulator noise)."""
+    """The iterates of T outer iterations, which must fit into one block of simulator noise."""
     assert problem.core_pairs is not None
     rng, stream = planner_stream(seed), simulator_stream(seed, 0)
     initial_stream = simulator_stream(seed, 0, initial=True)

@@ -28,7 +28,7 @@ def policy_values(e: Enumerated, pi: FloatArray) -> Values:
 
 
 def optimal(e: Enumerated) -> tuple[Values, FloatArray]:
-    """V*, Q* and an optimal policy `[X, A]` (ties to the lowest index)."""
+    """V*, Q* and an optimal policy `[X, A]`; ties go to the lowest index."""
     V, Q = optimal_values(e.table, e.discount)
     return Values(V, Q.ravel()), np.eye(e.A)[Q.argmax(axis=1)]
 
@@ -64,7 +64,7 @@ def compose(nu: FloatArray, pi: FloatArray) -> FloatArray:
 
 
 def lagrangian(e: Enumerated, lam: FloatArray, u: FloatArray, theta: FloatArray, V: FloatArray) -> float:
-    """L(lambda, u; theta, V) of section 4."""
+    """The Lagrangian L(lambda, u; theta, V) of section 4."""
     Q = e.Phi @ theta
     core = (e.r + e.discount * (e.P @ V) - Q)[e.rows]
     return float(lam @ core + (1 - e.discount) * (e.nu0 @ V) + u @ (Q - e.E @ V))

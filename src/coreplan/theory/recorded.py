@@ -1,4 +1,4 @@
-"""Recorded runs, and the dynamic duality gap of section 5 computed on them."""
+"""Recorded runs of Algorithm 1, and the dynamic duality gap of section 5 computed from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tables import Enumerated
 
 
 class Record(NamedTuple):
-    """The iterates of Algorithm 1 for t = 1..T, as the compiled planner made them."""
+    """The iterates of Algorithm 1 for t = 1..T, from the planner itself."""
 
     thetas: FloatArray  # [T, d] theta_t
     Thetas: FloatArray  # [T, d] Theta_t: pi_t = softmax(beta Phi Theta_t)
@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
 
 def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Record:
-    """Run T iterations and keep everything; for study, at small sizes."""
+    """Run T iterations and keep all iterates; for study, at small sizes."""
     setup = CoreSetup.with_core(problem, CoreSet.of(problem), NO_LIMIT)
     planner = planner.resolve(setup)
     iterates = [
@@ -47,14 +47,14 @@ def _distribution(log_lam: FloatArray) -> FloatArray:
 
 
 class DualityGap(NamedTuple):
-    """G_T at the comparators of `lem:duality-to-suboptimality`, and what the lemma relates it to."""
+    """G_T for the comparators of `lem:duality-to-suboptimality`, and the quantities that the lemma relates it to."""
 
-    gap: float  # G_T(lambda*, mu*; theta*_{1:T}, V*_{1:T}), from the two ends of its definition
-    primal_regret: float  # average over t, by the proof's <lambda* - lambda_t, g_lambda> + <u*, Q_t - E V_t>
-    dual_regret: float  # average over t, by the proof's <theta_t - theta*_t, Phi' u_t - Phi' U' lambda_t>
+    gap: float  # G_T(lambda*, mu*; theta*_{1:T}, V*_{1:T}), by its definition
+    primal_regret: float  # average over t of the proof's <lambda* - lambda_t, g_lambda> + <u*, Q_t - E V_t>
+    dual_regret: float  # average over t of the proof's <theta_t - theta*_t, Phi' u_t - Phi' U' lambda_t>
     suboptimality: float  # average of <mu* - mu^{pi_t}, r>
     q_error: float  # average of eps_{pi_t}
-    bellman_error: float  # average of the best fit's error for r + gamma P V_t: what the proof needs of IBE
+    bellman_error: float  # average error of the best fit to r + gamma P V_t: all that the proof needs of IBE
     core_error: float  # <mu*, eps_core>
     relative_entropy: float  # D(lambda*|lambda_1)
 

@@ -1,4 +1,4 @@
-"""One row of `verify`: a claim, measured against its bound; and groups of rows that are computed together."""
+"""The rows of `verify`: claims measured against their bounds; and groups of rows that are computed together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
-    """One claim: `measured` against `bound`; `relation` says how ('<=', '=' within 1e-6 or so, '>')."""
+    """One claim: `measured` compared with `bound` by `relation` ('<=', '>', or '=' within 1e-6 or so)."""
 
     claim: str
     label: str
@@ -27,10 +27,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that are computed together. How their labels and claims begin is known without computing them."""
+    """Rows that are computed together; the beginnings of their labels and claims are known without computing them."""
 
     name: str
-    begins: tuple[str, ...]
+    begins: tuple[str, ...]  # with which the labels and claims of its rows begin
     rows: Callable[[], Iterable[Row]]
 
     def may_have(self, prefix: str) -> bool:
@@ -41,7 +41,7 @@ class Group:
 
 
 def group(*begins: str) -> Callable[[Callable[[], Iterable[Row]]], Group]:
-    """Makes a function of rows a group of its name; `begins` are the labels and the first words of the claims."""
+    """A decorator: turns a function that yields rows into a group; `begins` are the labels and the claims' first words."""
     return lambda rows: Group(rows.__name__, begins, rows)
 
 

@@ -1,6 +1,6 @@
-"""A problem written out as matrices: what the LPs and the theory compute with. No planner imports this.
+"""A problem written out as matrices, for the LPs and the theory. No planner imports this.
 
-Pairs are numbered z = x A + a. Matrices are scipy.sparse where the problem is sparse.
+Pairs are numbered z = x A + a. Matrices are scipy.sparse if the problem is sparse.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..core import CoreSet
 from ..features import as_matrix, available, checked, flat
 from ..problem import Problem, Tabular, check_policy
 
-LIMIT = 2_000_000  # pairs
-_BYTES = 4e9  # of a transition matrix that is not sparse
+LIMIT = 2_000_000  # the most pairs
+_BYTES = 4e9  # the most bytes of a dense transition matrix
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Enumerated:
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet | None = None) -> Enumerated:
-        """Write a problem out; refuses what is too large."""
+        """Write a problem out as matrices; raises InputError if it is too large."""
         if problem.tabular is None:
             raise InputError(
                 f"The problem '{problem.name}' cannot be enumerated: it has too many states, or gives no table. "
@@ -98,7 +98,7 @@ class Enumerated:
 
     @cached_property
     def P(self) -> Any:
-        """Transitions, `[Z, X]`: csr where the table is sparse."""
+        """Transitions, `[Z, X]`: csr if the table is sparse."""
         if self.table.factors is None:
             return (
                 sparse.csr_matrix(self.table.P) if sparse.issparse(self.table.P) else np.asarray(self.table.P)
@@ -120,7 +120,7 @@ class Enumerated:
 
     @cached_property
     def U(self) -> Any:
-        """The selection of the core pairs, `[m, Z]`: Phi~ = U Phi."""
+        """The matrix that selects the core pairs, `[m, Z]`: Phi~ = U Phi."""
         return sparse.csr_matrix((np.ones(self.m), self.rows, np.arange(self.m + 1)), shape=(self.m, self.Z))
 
     def M(self, pi: FloatArray) -> Any:
@@ -140,7 +140,7 @@ class Enumerated:
 
 
 def feature_matrix(problem: Problem, table: Tabular) -> Any:
-    """Phi, `[Z, d]`: dense, or csr where features are sparse."""
+    """Phi, `[Z, d]`: dense, or csr if features are sparse."""
     phi = checked(problem.features, table.states)
     if not available(phi).all():
         raise _no_masks()
@@ -153,7 +153,7 @@ def feature_matrix(problem: Problem, table: Tabular) -> Any:
 
 def _no_masks() -> InputError:
     return InputError(
-        "The problem masks actions, and the LPs and the theory speak of problems in which every action is available "
+        "The problem masks actions, but the LPs and the theory are about problems in which every action is available "
         "everywhere. Plan and evaluate respect masks; for the theory leave the mask out."
     )
 

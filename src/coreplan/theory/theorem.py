@@ -1,4 +1,4 @@
-"""Theorem 1 (`thm:main`) as numbers: the bound term by term, its best hyperparameters, the bill in queries."""
+"""Theorem 1 (`thm:main`) in numbers: the bound term by term, its best hyperparameters, and their cost in queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..planners import best_K, best_rates, constants
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound on E[<mu* - mu^piout, r>], each term by its place in `thm:main`."""
+    """The bound on E[<mu* - mu^piout, r>], with the terms in the order of `thm:main`."""
 
     lambda_start: float  # D(lambda*|lambda_1) / (eta T)
     policy_start: float  # log A / (beta T)
@@ -27,7 +27,7 @@ class Bound:
 
     @property
     def eps_opt(self) -> float:
-        """The optimisation error: the six terms that more queries make smaller."""
+        """The optimisation error: the six terms that decrease with more queries."""
         return (
             self.lambda_start + self.policy_start + self.theta_start
             + self.lambda_noise + self.policy_noise + self.theta_noise
@@ -35,8 +35,11 @@ class Bound:
 
     @property
     def eps_approx(self) -> float:
-        """The approximation error. For a linear MDP with an exact core set and D large enough to hold every Q^pi it
-        is zero if IBE is taken without the ball, which is all that the proof then needs (docs/deviations.md)."""
+        """The approximation error.
+
+        It is zero for a linear MDP with an exact core set, if D is large enough for every Q^pi and IBE is taken without the
+        ball, which is all that the proof then needs (docs/deviations.md).
+        """
         return self.q_error + self.bellman_error + self.core_error
 
     @property
@@ -51,8 +54,8 @@ def bound(
 ) -> Bound:  # fmt: skip
     """Theorem 1's bound. It holds for the output pi_J, a uniform pi_1, and features of norm at most R.
 
-    `relative_entropy` is D(lambda*|lambda_1), log m where it is not known (lambda_1 uniform); `policy_entropy` is
-    H(pi*|pi_1), log A where it is not known. `q_error` = E[eps_piout], `bellman_error` = IBE,
+    `relative_entropy` is D(lambda*|lambda_1), by default its bound log m for a uniform lambda_1; `policy_entropy` is
+    H(pi*|pi_1), by default its bound log A. `q_error` = E[eps_piout], `bellman_error` = IBE,
     `core_error` = <mu*, eps_core>.
     """
     require_count("bound", T=T, K=K, m=m, A=A)
@@ -80,7 +83,7 @@ def bound(
 
 @dataclass(frozen=True)
 class Tuned:
-    """Hyperparameters that make eps_opt least, with the bound they give."""
+    """Hyperparameters that minimise eps_opt, and the bound that they give."""
 
     T: int
     K: int
@@ -92,7 +95,7 @@ class Tuned:
 
     @property
     def queries(self) -> int:
-        """T (K + 1)."""
+        """T (K + 1), the number of queries."""
         return self.T * (self.K + 1)
 
 
@@ -108,8 +111,8 @@ def tuned(
 ) -> Tuned:
     """The hyperparameters for an accuracy or for a budget of queries, in closed form.
 
-    With the best rates eps_opt = c1/sqrt(T) + c2/sqrt(K), so for fewest queries T : K = (c1/c2)^2 and each half costs
-    epsilon/2. `split="paper"` takes the paper's K = T/(m^2 log(m A)) instead.
+    With the best rates eps_opt = c1/sqrt(T) + c2/sqrt(K), so the fewest queries have T / K = (c1/c2)^2, and each of the two
+    terms is epsilon/2. `split="paper"` uses the paper's K = T/(m^2 log(m A)) instead.
     """
     if (epsilon is None) == (budget is None):
         raise InputError("`tuned` takes either epsilon or budget.")
@@ -121,7 +124,7 @@ def tuned(
     c1, c2 = constants(m, A, R, D)
     ratio = (c1 / c2) ** 2 if split == "best" else m**2 * math.log(m * A)  # T : K
     if epsilon is not None:
-        if ratio == 0.0:  # nothing to learn but theta: one iteration
+        if ratio == 0.0:  # only theta is to be learnt: one iteration
             T, K = 1, math.ceil((c2 / epsilon) ** 2)
         else:  # c1/sqrt(T) + c2 sqrt(ratio)/sqrt(T) = epsilon
             wanted = (c1 + c2 * math.sqrt(ratio)) / epsilon
@@ -154,10 +157,10 @@ def _check_scale(owner: str, m: int, R: float, D: float) -> None:
 
 
 def queries_needed(epsilon: float, *, m: int, A: int, R: float, D: float, split: str = "best") -> int:
-    """Queries after which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4) for R D >= 1."""
+    """The queries for which Theorem 1 guarantees eps_opt <= epsilon: O(m^2 R^4 D^4 log(m A) / epsilon^4) for R D >= 1."""
     return tuned(epsilon=epsilon, m=m, A=A, R=R, D=D, split=split).queries
 
 
 def default_D(core_features: Phi, dimension: int, discount: float) -> float:
-    """The radius D that planners take where none is given: see `Frame.radius`."""
+    """The radius D that planners use by default: see `Frame.radius`."""
     return Frame(core_features, dimension).radius(discount)
