@@ -1,4 +1,4 @@
-"""`python -m coreplan` is the command line."""
+"""`python -m coreplan` runs the command line."""
 
 from .cli import main
 

@@ -56,7 +56,7 @@ def test_tune_prints_the_terms_and_the_bill(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main()
     out = capsys.readouterr().out
-    assert "eta m^2 (1 + 2 R D)^2 / 2" in out and "says nothing" in out
+    assert "eta m^2 (1 + 2 R D)^2 / 2" in out and "vacuous" in out
     monkeypatch.setattr(sys, "argv", ["coreplan", "tune", "random-linear"])
     with pytest.raises(SystemExit) as caught:
         main()

@@ -1,6 +1,6 @@
-"""The command line: thin, public API only. One file per command; `show` prints what they find.
+"""The command line: a thin layer over the public API. One file per command; `show` prints the results.
 
-Nothing heavy is imported here, nor at the top of a command's file: `--help` and `--version` answer at once.
+Nothing heavy is imported here or at the top of a command's file, so that `--help` and `--version` are quick.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """Entry point: an error on purpose is a paragraph on stderr, never a traceback."""
+    """The entry point: an error that coreplan raises on purpose is printed as a paragraph on stderr, without a traceback."""
     try:
         app()
     except MemoryError as error:
         print(f"error: Not enough memory: {error}. Lower K or the problem's size.", file=sys.stderr)
         sys.exit(2)
     except Exception as error:
-        from ..base import CoreplanError, FileError, InputError  # not above: it needs NumPy
+        from ..base import CoreplanError, FileError, InputError  # not at the top, since it imports NumPy
 
         if not isinstance(error, CoreplanError):
             raise

@@ -1,4 +1,4 @@
-"""What several commands share: arguments that mean the same everywhere, and the one JSON object on stdout."""
+"""What the commands share: arguments with the same meaning everywhere, and the one JSON object on stdout."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import typer
 ProblemName = Annotated[
     str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
 ]
-Queries = Annotated[int, typer.Option(help="Simulator queries to spend.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same bits.")]
+Queries = Annotated[int, typer.Option(help="The number of simulator queries.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 
 
 def reserved_stdout(as_json: bool) -> AbstractContextManager[Any]:
-    """Within this, what a user's own code prints goes to stderr if stdout is for the one JSON object."""
+    """A context in which a user's own code prints to stderr, if stdout is reserved for the one JSON object."""
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
 def print_json(value: Any) -> None:
-    """The one JSON value on stdout; NaN and infinity are not JSON."""
+    """Print the one JSON value on stdout; raises on NaN and infinity, which are not JSON."""
     print(json.dumps(value, allow_nan=False))

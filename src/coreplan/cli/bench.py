@@ -8,7 +8,7 @@ import typer
 
 from .arguments import AsJson, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Benchmarks: ratios within one run.")
+app = typer.Typer(no_args_is_help=True, help="Benchmarks, as ratios within one run.")
 
 
 @app.command()
@@ -16,7 +16,7 @@ def throughput(
     as_json: AsJson = False,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the queries: a smoke test.")] = False,
 ) -> None:
-    """Queries per second: the planner against a bare loop, compiled against NumPy, small against huge."""
+    """Queries per second: the planner against a bare loop, compiled against NumPy, small problems against huge ones."""
     from ..bench import throughput as measure
     from . import show
 

@@ -1,4 +1,4 @@
-"""`coreplan certify`: bounds on a run's value and on the optimum."""
+"""`coreplan certify`: bounds on the value of a run's policy and on the optimum."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .arguments import AsJson, Queries, Seed, print_json, reserved_stdout
 def certify(
     run: Annotated[str, typer.Argument(help="The folder of a run (plan --out), or a policy's file.")],
     problem: Annotated[
-        str | None, typer.Option(help="The problem, where it is not built in: path/to/file.py:name.")
+        str | None, typer.Option(help="The problem, if it is not built in: path/to/file.py:name.")
     ] = None,
     queries: Queries = 50_000,
-    confidence: Annotated[float, typer.Option(help="That both bounds hold.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="The probability that both bounds hold.")] = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How far a run's policy can be from the optimum: an interval from fresh queries, and what it assumes.
+    """Bound how far a run's policy is from the optimum: an interval from fresh queries, and what it assumes.
 
-    The certificate is kept in the run's folder as certificate.json.
+    The certificate is saved in the run's folder as certificate.json.
     """
     from ..base import InputError, check_seed
     from ..planning import certified

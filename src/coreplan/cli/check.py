@@ -1,4 +1,4 @@
-"""`coreplan check`: the assumptions, measured."""
+"""`coreplan check`: measures the paper's assumptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """What holds of the paper's assumptions, measured: a light, a number and advice per row."""
+    """Measure which of the paper's assumptions hold: a light, a number and advice per row."""
     from ..core import CORE_FILE, CoreSet
     from ..judge import check as check_assumptions
     from ..problem import problem_by_name

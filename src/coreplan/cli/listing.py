@@ -1,4 +1,4 @@
-"""`coreplan problems` and `coreplan planners`: what there is, by name."""
+"""`coreplan problems` and `coreplan planners`: lists of the built-in problems and planners."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def problems() -> None:
-    """The built-in problems and their parameters."""
+    """List the built-in problems and their parameters."""
     from ..problem import ZOO
     from . import show
 
@@ -19,7 +19,7 @@ def problems() -> None:
 
 
 def planners() -> None:
-    """The planners and their settings."""
+    """List the planners and their settings."""
     from ..planners import PLANNERS, options
     from . import show
 

@@ -1,4 +1,4 @@
-"""`coreplan plan`: from a problem to a policy, its value and a folder."""
+"""`coreplan plan`: from a problem to a policy, its value and a folder of results."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def plan(
     problem: ProblemName,
     planner: Annotated[
         str | None,
-        typer.Option(help="See `coreplan planners`; by default plug-in, or grow where there is no core set."),
+        typer.Option(help="See `coreplan planners`; by default plug-in, or grow if there is no core set."),
     ] = None,
     budget: Annotated[
         int | None,
         typer.Option(
-            help="Simulator queries to spend at most; by default a million (grow: 100,000, sampled-lp: 10,000), with "
-            "--epsilon ten million."
+            help="The most simulator queries; by default a million (grow: 100,000, sampled-lp: 10,000), with --epsilon "
+            "ten million."
         ),
     ] = None,
     epsilon: Annotated[
         str | None,
         typer.Option(
-            help="Or the accuracy to stop at: 0.01, or 1% of what the optimum is above uniform; by default 1% with plug-in."
+            help="Or the accuracy to stop at: 0.01, or 1% of the optimum's gain over uniform; by default 1% with plug-in."
         ),
     ] = None,
     seed: Seed = 0,
@@ -41,16 +41,16 @@ def plan(
     set_: Annotated[list[str] | None, typer.Option("--set", help="A planner's setting, name=value.")] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on from the folder's checkpoint; what is not given is as it was."),
+        typer.Option("--resume", help="Continue from the folder's checkpoint; omitted options are kept."),
     ] = False,
     rollouts: Annotated[
-        int | None, typer.Option(help="Rollouts to estimate the value where it is not exact; 0: none.")
+        int | None, typer.Option(help="Rollouts to estimate the value if it is not exact; 0: none.")
     ] = None,
     certify: Annotated[
         bool,
         typer.Option(
             "--certify",
-            help="Certify the policy, with 50,000 queries more or as many as needed.",
+            help="Certify the policy, with another 50,000 queries or more if needed.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -65,7 +65,7 @@ def plan(
     from . import show
 
     if resume and out is None:
-        raise InputError("`--resume` needs `--out DIR`, the folder of the run to go on with.")
+        raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
     require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
     with reserved_stdout(as_json):
         where = problem_by_name(problem)

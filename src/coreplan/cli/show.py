@@ -1,4 +1,4 @@
-"""Everything that is printed as a table. Imported by a command when it has something to show."""
+"""Everything that is printed as a table. A command imports it only when it has something to show."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..problem import Problem
     from ..theory import Advice, Row
 
-_console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are meant
+_console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are not markup
 
 
 def listing(kind: str, settings: str, rows: Iterable[tuple[str, str, str]]) -> None:
-    """What there is of one kind: its name, its settings, and what it is."""
+    """A list of problems or planners: name, settings, and what it is."""
     table = Table(kind, settings, "what it is")
     for row in rows:
         table.add_row(*row)
@@ -41,7 +41,8 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     if problem.reward_range != (0.0, 1.0) and record["value"] is not None:
         units = problem.to_reward_units(record["value"])
         table.add_row(
-            "in your rewards", f"{units:.6g} per step, {units / (1 - problem.discount):.6g} discounted in all"
+            "in your rewards",
+            f"{units:.6g} per step, {units / (1 - problem.discount):.6g} discounted in total",
         )
     for name in ("optimum", "uniform", "gap", "sub"):
         table.add_row(name, _number(record[name]))
@@ -103,7 +104,7 @@ def claims(rows: Sequence[Row]) -> None:
 
 
 def throughput(figures: Mapping[str, float]) -> None:
-    """The figures of a benchmark by name."""
+    """The figures of a benchmark, by name."""
     table = Table("figure", "value", title="throughput")
     for name, value in figures.items():
         table.add_row(name, f"{value:,.4g}")

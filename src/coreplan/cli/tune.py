@@ -1,4 +1,4 @@
-"""`coreplan tune`: what Theorem 1 asks for."""
+"""`coreplan tune`: Theorem 1's hyperparameters and their cost."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .arguments import AsJson, ProblemName, print_json, reserved_stdout
 
 def tune(
     problem: ProblemName,
-    epsilon: Annotated[float | None, typer.Option(help="Accuracy that Theorem 1 shall guarantee.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Or the queries to spend.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The accuracy to be guaranteed by Theorem 1.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Or the number of queries.")] = None,
     D: Annotated[float | None, typer.Option("--D", help="Radius of theta's ball.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Theorem 1's hyperparameters for an accuracy or a budget, term by term, with the bill."""
+    """Theorem 1's hyperparameters for an accuracy or a budget, its bound term by term, and the cost in queries."""
     from ..problem import problem_by_name
     from ..theory import advise
     from . import show

@@ -1,4 +1,4 @@
-"""`coreplan verify`: the paper's claims, measured."""
+"""`coreplan verify`: tests the paper's claims by measurement."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="PREFIX",
-            help="Only rows whose claim, label or group starts so: core_mirror, or thm:main.",
+            help="Only rows whose claim, label or group starts with this, such as core_mirror or thm:main.",
             show_default=False,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list on stdout, nothing else.")] = False,
 ) -> None:
-    """Every claim of the paper on small instances, or some: bound, measured, holds or not."""
+    """Test all or some of the paper's claims on small instances: bound, measured value, whether it holds."""
     from ..theory import verify as verify_claims
     from . import show
 
