@@ -147,7 +147,7 @@ def as_sparse(phi: Phi) -> Sparse:
 
 
 def as_matrix(rows: Phi, dimension: int) -> Any:
-    """Rows as a matrix `[n, d]`: where they are sparse a csr copy, to be sorted in place; else as they are."""
+    """Rows as a matrix `[n, d]`: a csr copy, which may be changed in place, if they are sparse; else the array itself."""
     if not isinstance(rows, Sparse):
         return rows
     n, k = rows.weight.shape

@@ -47,7 +47,7 @@ FIRST = {
 }
 # Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
 BLIND = 128
-BATCH = 65_536  # the most pairs per ask, which is what a fault of the simulator can lose
+BATCH = 65_536  # the most pairs per ask, and so the most that a fault of the simulator can lose
 INITIAL = 512  # draws from nu0, by which values are estimated
 
 

@@ -206,7 +206,7 @@ class Planner:
     setup: Any = None  # set by `bind`; a CoreSetup if the planner needs a core set
 
     def bind(self, setup: Setup) -> Self:
-        """A copy that knows its setup, and nothing that was derived from another."""
+        """A copy bound to this setup, without anything that was cached for another one."""
         bound = dataclasses.replace(self)  # type: ignore[type-var]
         object.__setattr__(bound, "setup", setup)
         return bound

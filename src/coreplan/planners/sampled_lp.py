@@ -30,7 +30,7 @@ from .doubts import Verdict, few_samples, with_stored
 from .protocol import CoreSetup, Planner, ReadOut
 
 LARGEST = 100_000  # the most constraints: sampled states times actions
-BATCH = 4096  # the most pairs per ask, which is what a fault of the simulator can lose
+BATCH = 4096  # the most pairs per ask, and so the most that a fault of the simulator can lose
 _ACTIVE = 1e-5  # slack, or multipliers of theta's bounds, above this are more than rounding
 
 

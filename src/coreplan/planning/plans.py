@@ -172,7 +172,7 @@ class _Judges:
     seed: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.evaluate, bool):  # said before the first query, not after the last
+        if not isinstance(self.evaluate, bool):  # checked before the first query, not after the last
             require_count("plan", least=2 if self.evaluate else 0, evaluate=self.evaluate)
 
     def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> Evaluation | None:
@@ -231,7 +231,7 @@ class _Session:
                     folder.save_checkpoint(run)
                     folder.write_record(self._record("failed", warmup))
             raise
-        return self._judged(result)  # whatever comes of it, the run is finished and its files are written
+        return self._judged(result)  # outside the try: even if it fails, the run is complete and on disk
 
     def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
         run = self.run
@@ -279,7 +279,7 @@ class _Session:
             folder.save_checkpoint(run)
             if core is not run.core and core is not None:
                 folder.write_core(core, run.problem)
-            for name in (EVALUATION_FILE, CERTIFICATE_FILE):  # what was found about an earlier policy
+            for name in (EVALUATION_FILE, CERTIFICATE_FILE):  # deletes those of an earlier policy
                 folder.write_judged(name, None)
             folder.write_results(policy, run.trace, self._record(status.value, warmup) | {"reason": reason})
         return Plan(
@@ -289,12 +289,12 @@ class _Session:
         )  # fmt: skip
 
     def _judged(self, result: Plan) -> Plan:
-        """The plan with its evaluation and its certificate, where they are asked for."""
+        """The plan with its evaluation and its certificate, if they were requested."""
         problem, folder = self.run.problem, self.folder
         interrupted = result.status is Status.INTERRUPTED
         evaluation = certificate = None
         refused = ""
-        # Who pressed Ctrl-C does not want to wait for rollouts.
+        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
         if not interrupted or problem.tabular is not None:
             evaluation = self.judges.evaluation(problem, result.policy)
             if folder and evaluation:

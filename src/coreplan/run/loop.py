@@ -106,7 +106,7 @@ class PythonLoop:
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
-            if answers.fault is not None:  # what was answered before it has been told
+            if answers.fault is not None:  # the answers before the fault have been told to the planner
                 raise answers.fault
             queries, size = self.simulator.queries, self.size()
             if queries >= until or size is None or queries + size > budget:

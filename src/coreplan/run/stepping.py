@@ -52,7 +52,7 @@ def steps(
     yield run.step_here()
     while run.left:
         until = run.simulator.queries + stride
-        while run.left and run.simulator.queries < until:  # a loop may come back earlier
+        while run.left and run.simulator.queries < until:  # `advance` may return earlier
             run.advance(until)
         yield run.step_here()
 
@@ -126,7 +126,7 @@ class Run:
         return Step(state=self.loop.state, queries=self.simulator.queries, row=self._row())
 
     def _row(self) -> dict[str, float]:
-        """The next row of the trace: `Sum`s begin anew with it."""
+        """The next row of the trace; the means of `Sum`s start again after it."""
         numbers = dict(self.planner.numbers(self.loop.state))
         row: dict[str, float] = {"queries": self.simulator.queries, "seconds": self.seconds}
         row |= {name: self._since_last_row(name, number) for name, number in numbers.items()}

@@ -17,7 +17,7 @@ class Ask(NamedTuple):
     n_initial: int = 0  # draws from nu0
     noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
     sweep: int | None = None  # if the pairs are whole sweeps over the core set: the number of the first sweep
-    divisible: bool = False  # whether answers to the first pairs only are welcome, should a later one fail
+    divisible: bool = False  # if a later pair fails, whether the answers to the pairs before it can be used
 
     @property
     def size(self) -> int:
@@ -43,4 +43,4 @@ class Answers(NamedTuple):
     next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None if the ask had no pairs
     initial_features: Phi | None  # [n_initial, A, ...]; None if it had no n_initial
     initial_states: States | None = None  # [n_initial, ...], opaque
-    fault: BaseException | None = None  # what cut a divisible ask short; `ask` is then its answered part
+    fault: BaseException | None = None  # the error that ended a divisible ask; `ask` is its answered part

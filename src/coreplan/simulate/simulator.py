@@ -87,12 +87,12 @@ class Simulator:
             parts.append(self._call(self.stream, states, actions, start, n))
             self.used_up(len(parts[-1][0]))
         if n > self.block:
-            self.used = self.block  # the blocks of one ask are its own
+            self.used = self.block  # an ask of several blocks shares none of them with the next ask
 
     def _sweeps(
         self, states: States, actions: IntArray, first: int, parts: list[tuple[FloatArray, States]]
     ) -> None:
-        """Whole sweeps over the core set, the first of them number `first`."""
+        """Simulate whole sweeps over the core set, starting with sweep number `first`."""
         m = self._m
         for begin in range(0, len(actions), m):
             sweep, pieces = first + begin // m, []
@@ -101,10 +101,10 @@ class Simulator:
             try:
                 for piece, start in enumerate(range(begin, begin + m, self.block)):
                     stream = self.stream
-                    if m > self.block:  # each piece of a sweep has its own
+                    if m > self.block:  # a long sweep is cut into pieces, each with its own stream
                         stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
                     pieces.append(self._call(stream, states, actions, start, begin + m))
-            except BaseException:  # only whole sweeps are kept; this one will be asked for again
+            except BaseException:  # only whole sweeps are kept; this one will be simulated again
                 self.queries = queries
                 restore(self.stream, before)
                 raise
@@ -123,7 +123,7 @@ class Simulator:
     def _by(
         self, states: States, actions: IntArray, noise: FloatArray, parts: list[tuple[FloatArray, States]]
     ) -> None:
-        """By the noise given, `[n, noise_dimension]`."""
+        """Simulate pairs with the given noise `[n, noise_dimension]`."""
         for start in range(0, len(actions), self.block):
             where, repeated = slice(start, start + self.block), self.guard.repeated
             parts.append(self.guard.step_with(states[where], actions[where], noise[where]))
@@ -168,7 +168,7 @@ class Simulator:
     def _simulate(
         self, ask: Ask, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]
     ) -> None:
-        """The pairs of an ask, call by call, each appended to `parts` when it is answered."""
+        """Simulate the pairs of an ask, call by call; the answers of each call are appended to `parts`."""
         if ask.noise is not None:
             self._by(states, actions, ask.noise, parts)
         elif ask.sweep is not None:
