@@ -1,11 +1,11 @@
-"""Does the certificate keep its promise, and how wide is it? On exact linear MDPs, where the truth is known.
+"""How often do the certificate's bounds hold, and how wide are they? On exact linear MDPs, where the truth is known.
 
     python benchmarks/certificate.py [--runs 500]
 
 Coverage: fresh instances of random-linear, river-linear and hard-linear, and river-swim, with policies from optimal to
-useless; in how many runs is lower > v_pi, and upper < v*? The promise is at most 5% for both together.
-Width: (upper - lower) / (optimum - uniform) for the optimal policy on random-linear. Dropped: the core set without its
-last positions. Prints a table and writes benchmarks/results/certificate.json.
+useless; in how many runs is lower > v_pi, and in how many is upper < v*? Both together may happen in at most 5%.
+Width: (upper - lower) / (optimum - uniform) for the optimal policy. Dropped: river-linear with the last positions missing
+from its core set. Prints a table and writes benchmarks/results/certificate.json.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERIES = 20_000
 
 
 def near_optimal(problem, noise=0.0, rng=None):
-    """Greedy on Q* seen through the features, spoilt by Gaussian noise relative to the spread of theta."""
+    """The greedy policy for the least-squares fit of Q*, with Gaussian noise relative to the spread of theta added."""
     e = Enumerated.of(problem)
     Q = optimal_values(e.table, e.discount)[1].ravel()
     Phi = e.Phi.toarray() if hasattr(e.Phi, "toarray") else e.Phi

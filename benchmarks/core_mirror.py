@@ -1,6 +1,6 @@
 """CoreMirror with its default setting: suboptimality at fixed budgets, queries until it stays low, memory.
 
-    python benchmarks/core_mirror.py          # the table, seeds 0 to 9 (the schedule was chosen on seeds of 100 and more)
+    python benchmarks/core_mirror.py          # the table, seeds 0 to 9 (the schedule was chosen on seeds from 100 on)
     python benchmarks/core_mirror.py memory   # peak memory at 10^5 and 10^8 queries; takes minutes
 
 Results go to benchmarks/results/core_mirror.json and core_mirror_memory.json.
@@ -29,7 +29,7 @@ PLANNERS = {"core-mirror": "CoreMirror()", "primal-dual": "PrimalDual(K=100, eta
 
 
 def measure(spec: str, budget: int, target: float) -> dict[str, object]:
-    """Mean and largest sub at the budget; where the trace has values, when the mean stays below the target."""
+    """Mean and largest sub at the budget; if the trace has values, the queries after which the mean stays at the target."""
     problem, subs, curves, run = make(spec), [], [], None
     for seed in SEEDS:
         run = plan(problem, planner=CoreMirror(), budget=budget, seed=seed)
@@ -38,7 +38,7 @@ def measure(spec: str, budget: int, target: float) -> dict[str, object]:
         subs.append((judged.optimum - judged.value) / scale)
         curves.append((judged.optimum - run.trace["value"]) / scale)
     assert run is not None
-    mean = np.mean(curves, axis=0)  # NaN where the trace has no values
+    mean = np.mean(curves, axis=0)  # NaN if the trace has no values
     above = np.flatnonzero(~(mean <= target))
     settled = above[-1] + 1 < len(mean)
     return {

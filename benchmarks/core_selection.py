@@ -3,8 +3,8 @@
     python benchmarks/core_selection.py [--points 200000]
 
 Three pools, each in a process of its own: Gaussian points (nearly all of them extreme), mixtures of 300 vertices (which
-must be recovered exactly), and points near a space of dimension 10. On 100 random points each distance is compared with
-scipy's NNLS, and bracketed by weak duality. Then the three methods side by side on tenths of the pools.
+must be recovered exactly), and points near a subspace of dimension 10. For 100 random points the distances are compared
+with scipy's NNLS, and enclosed by weak duality. Then the three methods are compared on pools a tenth as large.
 Prints a table and writes benchmarks/results/core_selection.json.
 """
 
@@ -32,7 +32,7 @@ def gaussian(rng, n):
 
 
 def mixtures(rng, n):
-    """The first 300 points are the vertices."""
+    """Convex mixtures of 300 vertices, which are the first 300 points."""
     B = rng.dirichlet(np.full(VERTICES, 0.05), size=n)
     B[:VERTICES] = np.eye(VERTICES)
     return B @ rng.standard_normal((VERTICES, D))
@@ -48,9 +48,9 @@ POOLS = {"gaussian": gaussian, "mixtures": mixtures, "low-rank": low_rank}
 
 
 def bracket(C, y):
-    """An upper and a lower bound on dist(y, conv C), from scipy's NNLS with a heavy row for sum b = 1.
+    """An upper and a lower bound on dist(y, conv C), from scipy's NNLS with a heavily weighted row for sum b = 1.
 
-    The point that b gives is at the upper bound; p_j . x >= |x| l for all j gives the lower one.
+    The upper bound is the distance |x| of the point that b gives; p_j . x >= |x| l for all j gives the lower bound l.
     """
     P = C - y
     heavy = 1e3 * np.abs(P).max()
@@ -63,7 +63,7 @@ def bracket(C, y):
 
 
 def check(points, selection, rng, n=100):
-    """The largest differences of distances from the independent ones, on n random points."""
+    """The largest differences between the selection's distances and independently computed ones, on n random points."""
     C = points[selection.indices]
     zs = rng.choice(len(points), size=n, replace=False)
     bounds = np.array([bracket(C, points[z]) for z in zs])
@@ -77,7 +77,7 @@ def check(points, selection, rng, n=100):
 
 
 def measure(name, n, method, size):
-    """One selection in a fresh process, after a small one that compiles."""
+    """One selection in a fresh process, after a small one that compiles the kernels."""
     rng = np.random.default_rng(0)
     points = POOLS[name](rng, n)
     select(Pool(np.arange(500), np.zeros(500, dtype=int), points[:500]), size=20)

@@ -1,10 +1,10 @@
-"""Algorithm 1 with its documented rates on seeds 0..4: the gap of each read-out.
+"""Algorithm 1 with its documented rates on seeds 0 to 4: the gap of each kind of output.
 
     python benchmarks/documented_rates.py
 
 Prints a table and writes benchmarks/results/documented_rates.json. The rates were found by
-`search_rates.py` on other seeds. `river-swim-long` has no documented rates: of 50 settings searched at 5
-million queries one solved the search's seeds, and no others; so it runs with the theorem's rates.
+`search_rates.py` on other seeds. `river-swim-long` has no documented rates: of 50 settings that were tried with 5
+million queries, one solved the search's seeds, but no other seeds; so it runs with the theorem's rates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What `Grow` reaches without a core set: exact sub at the README's budgets, at a quarter and at a sixteenth of them.
+"""What `Grow` reaches without a core set: exact sub at the README's budgets, and at a quarter and a sixteenth of them.
 
 `python benchmarks/grow.py` writes results/grow.json and results/grow.md. Seeds 0 to 9, one default setting, every
 query counted; the defaults were chosen on seeds from 100 on. sub = (optimum - value) / (optimum - uniform). The smaller
-budgets are there to see how often a run that failed (sub above 0.15) says so. MountainCar, which has no exact value,
-is driven: 100 episodes of at most 200 steps from the starts of Gymnasium.
+budgets show how often a run that failed (sub above 0.15) ends as doubtful. MountainCar has no exact value; there 100
+episodes of at most 200 steps are simulated, from Gymnasium's initial states.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def exact(spec: str, budget: int) -> dict:
     problem = coreplan.make(spec)
     table, gamma = problem.tabular(), problem.discount
     known = coreplan.evaluate(problem, coreplan.SoftmaxPolicy.uniform(problem.features))
-    problem = dataclasses.replace(
-        problem, tabular=None
-    )  # no exact values along the way: they take longer than planning
+    # No exact values in the trace: they take longer than planning.
+    problem = dataclasses.replace(problem, tabular=None)
     subs, doubtful, seconds = [], [], []
     for seed in SEEDS:
         result = coreplan.plan(problem, planner=Grow(), budget=budget, seed=seed)
@@ -71,7 +70,7 @@ def driven(spec: str, budget: int) -> dict:
 
 
 def drive(problem: coreplan.Problem, policy: coreplan.SoftmaxPolicy) -> np.ndarray:
-    """Steps to the goal of 100 episodes, infinite beyond 200."""
+    """Steps to the goal in 100 episodes, infinite if more than 200."""
     rng = np.random.default_rng(0)
     x, taken = problem.model.initial(rng, 100), np.full(100, math.inf)
     for t in range(1, 201):
@@ -81,7 +80,7 @@ def drive(problem: coreplan.Problem, policy: coreplan.SoftmaxPolicy) -> np.ndarr
 
 
 def main() -> None:
-    """Rows that results/grow.json holds already are kept; delete it to measure again."""
+    """Measures the rows that results/grow.json does not have yet; delete the file to measure all again."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "grow.json"
     rows = json.loads(path.read_text()) if path.exists() else []
@@ -102,7 +101,7 @@ def page(rows: list[dict]) -> str:
         "",
         "`python benchmarks/grow.py`, seeds 0 to 9.",
         "",
-        "| problem | queries | mean sub | largest | failed (sub > 0.15) | of these doubtful | false alarms | s a run |",
+        "| problem | queries | mean sub | largest | failed (sub > 0.15) | of these doubtful | false alarms | s per run |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
@@ -113,7 +112,7 @@ def page(rows: list[dict]) -> str:
             )
     lines += [
         "",
-        "| problem | queries | episodes solved of 100, by seed | mean steps | doubtful | s a run |",
+        "| problem | queries | episodes solved of 100, by seed | mean steps | doubtful | s per run |",
         "|---|---|---|---|---|---|",
     ]
     for r in rows:

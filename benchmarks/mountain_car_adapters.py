@@ -1,11 +1,11 @@
-"""The same MountainCar built in, through Gymnasium and through gymnax: planned alike, driven in the real one.
+"""The same MountainCar built in, from Gymnasium and from gymnax: planned in the same way, then driven in Gymnasium.
 
     python benchmarks/mountain_car_adapters.py [grid ...]
 
-Planning is value iteration on the core with one sample a pair, which is enough where dynamics are
-deterministic. Driving is `gymnasium.make("MountainCar-v0")` with its own 200-step limit and observations, seeds 0 to 99.
-On some grids one start in a thousand or two falls short of the goal by a little, must swing once more, and needs just
-over 200 steps: one of the hundred does at 61 x 61 with discount 0.99 (202 steps).
+Planning is value iteration on the core set with one sample per pair, which is enough since the dynamics are
+deterministic. Driving uses `gymnasium.make("MountainCar-v0")` with its own 200-step limit and observations, seeds 0 to 99.
+On some grids one start in a thousand or two falls just short of the goal, must swing once more, and needs slightly
+more than 200 steps: one of the hundred does at 61 x 61 with discount 0.99 (202 steps).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
 
 
 def problems(grid: int, discount: float) -> dict[str, coreplan.Problem]:
-    """MountainCar three times, with interpolation on grid x grid nodes."""
+    """MountainCar from three sources, with interpolation on grid x grid nodes."""
     features = interpolation(LOW, HIGH, (grid, grid), 3)
     return {
         "built in": coreplan.make(f"mountain-car:grid={grid},discount={discount}"),
@@ -36,13 +36,13 @@ def problems(grid: int, discount: float) -> dict[str, coreplan.Problem]:
 
 
 def sampled_value_iteration(problem, samples=1, seed=0, tolerance=1e-6):
-    """The greedy policy of theta = r + gamma max_a phi(y, a) . theta on sampled core pairs (Phi~ = identity)."""
+    """The greedy policy for the solution of theta = r + gamma max_a phi(y, a) . theta on sampled core pairs (Phi~ = I)."""
     core = coreplan.CoreSet.of(problem)
     m, features = len(core), problem.features
     states, actions = np.repeat(core.states, samples, axis=0), np.repeat(core.actions, samples)
     r, y = Guard(problem, core.states).step(np.random.default_rng(seed), states, actions)
     index, weight = checked(features, y)  # [m samples, A, k]
-    theta = np.full(features.dimension, 1 / (1 - problem.discount))  # from above: what ends is right at once
+    theta = np.full(features.dimension, 1 / (1 - problem.discount))  # an upper bound to start from
     for _ in range(100_000):
         best = (weight * theta[index]).sum(axis=2).max(axis=1)
         new = (r + problem.discount * best).reshape(m, samples).mean(axis=1)
@@ -53,7 +53,7 @@ def sampled_value_iteration(problem, samples=1, seed=0, tolerance=1e-6):
 
 
 def drive(policy, episodes=100):
-    """Steps `[episodes]` to the goal in Gymnasium's own MountainCar, 200 where it was not reached."""
+    """Steps `[episodes]` to the goal in Gymnasium's own MountainCar; 200 if it was not reached."""
     env = gymnasium.make("MountainCar-v0")
     columns = alive if policy.features.description["kind"] == "TerminalFeatures" else np.asarray
     rng, steps = np.random.default_rng(0), []

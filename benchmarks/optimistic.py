@@ -1,9 +1,9 @@
-"""OptimisticPrimalDual with its one default setting, live and on stored samples; SampledLP beside it. Seeds 0 to 9.
+"""OptimisticPrimalDual with its default setting, on fresh queries and on stored samples; SampledLP for comparison.
 
     python benchmarks/optimistic.py
 
 Prints tables and writes benchmarks/results/optimistic.json. sub = gap / (optimum - uniform), exact. "Fixed point" is
-value iteration on the same samples: the best that can be asked of them. Nothing was tuned on these seeds.
+value iteration on the same samples, the best that can be expected from them. Seeds 0 to 9; nothing was tuned on them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""`PlugIn` on built-in problems: what a number of queries buys, and whether the stopping rule keeps its word.
+"""`PlugIn` on built-in problems: how good it is after a number of queries, and how often the stopping rule is right.
 
     python benchmarks/plug_in.py              # the table, seeds 0 to 9
-    python benchmarks/plug_in.py --stopping   # 50 fresh runs a problem at epsilon = 1%, seeds 100 to 149; some minutes
+    python benchmarks/plug_in.py --stopping   # 50 fresh runs per problem at epsilon = 1%, seeds 100 to 149; some minutes
 
-Writes benchmarks/results/plug_in.json and plug_in.md (each call its own part). sub = (v* - v) / (v* - v_uniform), exact.
+Writes benchmarks/results/plug_in.json and plug_in.md (each call updates its own part). sub = (v* - v) / (v* - v_uniform),
+exact.
 
-The stopping rule was chosen among some sixty (multiples of the mean loss of halves, quantiles of a fitted gamma
-distribution, largest losses; 4 to 32 halves; one to four sample sizes, weighed by N or not; blocks of a half, a quarter or
+The stopping rule was chosen among some sixty rules (multiples of the mean loss of halves, quantiles of a fitted gamma
+distribution, largest losses; 4 to 32 halves; one to four sample sizes, weighted by N or not; blocks of a half, a quarter or
 an eighth of Sobol points) on the same four problems with seeds 1000 to 1099 (`inventory`: 1000 to 1039), and on
 `random-linear:instance=1` to 5 with 5 to 9 features. The first choice, four halves from N = 8 on for both kinds of noise,
 missed 3 (Sobol) and 6 (independent) of 200 on seeds 0 to 49, but 13 of 175 with independent noise on seeds 70000 to 70049.
-So independent noise got eight halves, from N = 16 on, chosen with these seeds in view; Sobol noise stayed as it was.
-Nothing was changed after seeing seeds 100 to 149 and the random instances of this program.
+So the rule for independent noise was changed to eight halves, from N = 16 on, with knowledge of these seeds; the rule for
+Sobol noise was kept. Nothing was changed after seeing seeds 100 to 149 and the random instances of this program.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from coreplan.sampled import SampledModel
 
 RESULTS = Path(__file__).parent / "results"
 LONG = "river-linear:L=15,discount=0.99"
-TABLE = [  # problem, noise, queries, sub asked for
+TABLE = [  # problem, noise, queries, target for sub
     ("random-linear", "independent", 800, 0.001),
     ("random-linear", "sobol", 800, 0.001),
     ("river-linear", "independent", 2_000, 0.002),
@@ -41,8 +42,8 @@ TABLE = [  # problem, noise, queries, sub asked for
     ("inventory", "independent", 45_000, 0.012),
     ("inventory", "sobol", 8_000, 0.003),
 ]
-INSTANCES = "random-linear:instance={}"  # another one each run
-STOPPING = [  # problem, noise, runs, largest N looked at
+INSTANCES = "random-linear:instance={}"  # a different one in each run
+STOPPING = [  # problem, noise, runs, largest N considered
     ("random-linear", "sobol", 50, 128),
     ("river-linear", "sobol", 50, 128),
     (LONG, "sobol", 50, 128),
@@ -58,7 +59,7 @@ MISSED = 0.04
 
 
 class Judge:
-    """Exact subs of one problem, with the optimum computed once."""
+    """Exact values of sub for one problem, with the optimum computed once."""
 
     def __init__(self, name: str) -> None:
         self.problem = coreplan.make(name)
@@ -77,9 +78,9 @@ class Judge:
 
 
 def prefix_subs(judge: Judge, stored, most: int) -> dict[int, float]:
-    """Sub of the policy from the first N = 1, 2, 3, 4, 6, 8, 12, ... samples of each core pair.
+    """sub of the policies solved on the first N = 1, 2, 3, 4, 6, 8, 12, ... samples of each core pair.
 
-    With the mean rewards of all samples: on these problems a core pair's reward is certain.
+    They use the mean rewards of all samples, since in these problems the rewards are deterministic.
     """
     m = stored.m
     n, lift = stored.n, Lift(stored.frame)
@@ -160,9 +161,9 @@ def page(results: dict) -> str:
     if "table" in results:
         lines += [
             "Mean over seeds 0 to 9. *enough*: queries of the smallest N = 1, 2, 3, 4, 6, ... from which on the mean sub",
-            "stays below what was asked. *seconds*: the whole run, with every solve on the way.",
+            "stays below the target. *seconds*: the whole run, including all intermediate solves.",
             "",
-            "| problem | noise | queries | sub | largest | asked | enough | seconds |",
+            "| problem | noise | queries | sub | largest | target | enough | seconds |",
             "|---|---|---|---|---|---|---|---|",
         ]
         lines += [
@@ -175,14 +176,14 @@ def page(results: dict) -> str:
             "",
             "## Stopping at epsilon = 1%",
             "",
-            "50 runs a problem, seeds 100 to 149; a run misses if its sub is above 1%. The last problem of each kind of",
-            "noise is another random instance in every run. How the rule was chosen: see the program.",
+            "50 runs per problem, seeds 100 to 149; a run misses if its sub is above 1%. The last problem of each kind of",
+            "noise is a different random instance in every run. The program says how the rule was chosen.",
             "",
-            "Queries against three yardsticks, all on the same run's stream and at N = 1, 2, 3, 4, 6, 8, 12, 16, ...: the",
-            "*first* N of the run whose policy happens to meet 1% (luck included); the first from which on it stays met",
-            "(*lasting*); and the smallest N that a fixed sample size would need to miss in at most 4% of the runs",
-            "(*reliable*, known in hindsight). The rule stops at N = 8 (16) at the earliest. The last column says what luck",
-            "is worth: the reliable N against the first, the ratio of a rule that knows the problem but not the run's luck.",
+            "Queries are compared with three yardsticks, all on the same run's samples and at N = 1, 2, 3, 4, 6, 8, 12,",
+            "16, ...: the *first* N of the run whose policy happens to reach 1% (luck included); the first from which on",
+            "it stays reached (*lasting*); and the smallest fixed N with which at most 4% of the runs miss (*reliable*,",
+            "known only in hindsight). The rule stops at N = 8 (16) at the earliest. The last column shows what luck is",
+            "worth: the reliable N divided by the first, the ratio of a rule that knows the problem but not the run's luck.",
             "",
             "| problem | noise | missed | mean N | to first | to lasting | to reliable (N) | reliable to first |",
             "|---|---|---|---|---|---|---|---|",

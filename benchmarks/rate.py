@@ -2,16 +2,16 @@
 
     python benchmarks/rate.py [--quick]
 
-As in Theorem 1, T and K grow together (T : K constant), eta and beta fall as 1/sqrt(T) and alpha as 1/sqrt(K);
-only the constants are practical, the same for all budgets. The theorem promises n^(-1/4). For each read-out
-(pi_J in expectation over J, the last policy, its greedy limit) the exponent is fitted to the seeds' mean gap by
-least squares on logarithms; its interval is the 95% bootstrap over seeds. Writes rate.json, rate.md and rate.svg to
+As in Theorem 1, T and K grow together (T / K is constant), eta and beta fall as 1/sqrt(T) and alpha as 1/sqrt(K);
+only the constants are practical ones, the same for all budgets. The theorem guarantees n^(-1/4). For each kind of output
+(pi_J in expectation over J, the last policy, its greedy limit) the exponent is fitted to the mean gap over seeds by
+least squares on logarithms; its interval is a 95% bootstrap interval over seeds. Writes rate.json, rate.md and rate.svg to
 benchmarks/results/.
 
-Two choices were made after a first look and move the exponents: the range starts at 10^4.5, because at 10^4 (K = 1)
+Two choices were made after a first look, and affect the exponents: the range starts at 10^4.5, because at 10^4 (K = 1)
 the policy was still as bad as uniform (gap 0.145), a point that would have made every fit steeper; and pi_J is averaged
-over J within a run, because one random J a seed was too noisy to fit.
-Needs matplotlib for the picture (`pip install -e '.[bench]'`).
+over J within a run, because one random J per seed was too noisy to fit.
+The picture needs matplotlib (`pip install -e '.[bench]'`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ETA, BETA, ALPHA = 0.06, 6.0, 0.02  # eta = ETA / sqrt(T), beta = BETA / sqrt(T)
 
 
 def gaps(problem: coreplan.Problem, e: Enumerated, n: int, seed: int) -> dict[str, float]:
-    """The gap of every read-out after about n queries, from one run."""
+    """The gap of every kind of output after about n queries, from one run."""
     K = max(1, round(math.sqrt(n / RATIO)))
     T = n // (K + 1)
     rates = {"eta": ETA / math.sqrt(T), "beta": BETA / math.sqrt(T), "alpha": ALPHA / math.sqrt(K)}
@@ -60,7 +60,7 @@ def gaps(problem: coreplan.Problem, e: Enumerated, n: int, seed: int) -> dict[st
 
 
 def exponent(budgets: np.ndarray, table: np.ndarray) -> float:
-    """Slope of log mean gap on log n; `table` is [seeds, budgets]. Budgets with a zero mean gap are left out."""
+    """The slope of log mean gap against log n; `table` is [seeds, budgets]. Budgets with a zero mean gap are left out."""
     mean = table.mean(axis=0)
     good = mean > 1e-12
     return float(np.polyfit(np.log(budgets[good]), np.log(mean[good]), 1)[0]) if good.sum() > 1 else math.nan

@@ -1,15 +1,15 @@
-"""Do this checkout and another revision give the same numbers, bit by bit? For changes that must move nothing.
+"""Do this checkout and another revision give the same numbers, bit by bit? For changes that must not change any number.
 
-    python benchmarks/same_bits.py REV [--only SUBSTRING]     # minutes; half of them go into compiling
+    python benchmarks/same_bits.py REV [--only SUBSTRING]     # takes minutes, half of them for compiling
 
-Every planner on problems that between them take most branches, interrupted and resumed runs, evaluate, certify, check and
-select: once with the sources of this checkout (uncommitted changes too), once with those of REV. Both are copied to a
-temporary folder and compiled afresh there, since Numba's cache does not see that a called kernel in another file has
+Every planner on problems that together cover most branches, interrupted and resumed runs, evaluate, certify, check and
+select: once with the sources of this checkout (uncommitted changes included), once with those of REV. Both are copied to a
+temporary folder and compiled afresh there, since Numba's cache does not notice that a called kernel in another file has
 changed; each runs the same scenarios in a process of its own, with one thread for linear algebra.
 
-Prints a line a scenario: "equal", "words" (only the wording of a reason, an error or a warning is another one), or what
-differs, the other revision's first. Ends with 1 if anything but words differs. The scenarios use public names only; a name
-that a revision does not have is reported for the scenarios that need it.
+Prints one line per scenario: "equal", "words" (only the wording of a reason, an error or a warning differs), or what
+differs, with the other revision's first. The exit code is 1 if anything but words differs. The scenarios use public names
+only; a name that a revision does not have is reported for the scenarios that need it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from typing import Any
 
 import numpy as np
 
-if "--child" in sys.argv:  # the process that compares loads no coreplan: which one would it be?
+if "--child" in sys.argv:  # only a child imports coreplan, from the sources that it is to run
     import coreplan
     from coreplan import core as cores
     from coreplan import problem as problems
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER, STATE, WORDS = "number", "state", "words"  # kinds of entries of a record
-STATES = ("light", "worst", "status")  # texts that count like numbers
+STATES = ("light", "worst", "status")  # texts that must be equal, like numbers
 Entry = list[Any]  # [kind, text], or [NUMBER, shape, bytes in hex]: JSON types
 Record = dict[str, Entry]
 Scenario = tuple[str, Callable[[], Record]]
@@ -72,7 +72,7 @@ JUDGED = (
     "masked one-hot", "masked dense", "random-linear mixed", "mountain-car:grid=5", "inventory:features=quadratic",
     "doubling features", "a walk that ends", "gymnasium FrozenLake, set",
 )  # fmt: skip
-ROLLED = ("random-linear", "river-linear", "masked dense")  # judged by rollouts, too
+ROLLED = ("random-linear", "river-linear", "masked dense")  # also evaluated by rollouts
 POOLED = ("random-linear", "inventory:features=quadratic", "a walk that ends", "masked dense")
 
 
@@ -80,9 +80,10 @@ POOLED = ("random-linear", "inventory:features=quadratic", "a walk that ends", "
 
 
 def mixed(scale: bool = False, core: int = 8) -> coreplan.Problem:
-    """random-linear through an invertible matrix: no core feature is a unit vector. Or `scale`: multiples of unit vectors.
+    """random-linear with its features multiplied by an invertible matrix, so that no core feature is a unit vector.
 
-    With `core` < 8 its last core pairs are missing.
+    With `scale` the matrix is diagonal: core features are multiples of unit vectors. With `core` < 8 the last core pairs
+    are missing.
     """
     base = coreplan.make("random-linear")
     rng = np.random.default_rng(1)
@@ -96,7 +97,7 @@ def mixed(scale: bool = False, core: int = 8) -> coreplan.Problem:
 
 
 def masked(dense: bool) -> coreplan.Problem:
-    """Six states, four actions, half of them forbidden; one-hot, or five dense features and more core pairs than these."""
+    """Six states and four actions, half of the pairs forbidden; one-hot, or five dense features and more core pairs."""
     S, A, rng = 6, 4, np.random.default_rng(0)
     allowed = rng.random((S, A)) < 0.5  # [S, A]
     allowed[np.arange(S), [1, 2, 3, 3, 2, 1]] = True
@@ -113,7 +114,7 @@ def masked(dense: bool) -> coreplan.Problem:
 
 
 def walk() -> coreplan.Problem:
-    """A noisy walk on [0, 1] with a cost a step, which ends at the right: the last column says so."""
+    """A noisy walk on [0, 1] with a cost per step, which ends at the right; the last column tells whether it has ended."""
 
     def initial(rng, n):
         return problems.alive(rng.random((n, 1)) / 2)
@@ -132,7 +133,7 @@ def walk() -> coreplan.Problem:
 
 
 def lake() -> coreplan.Problem:
-    """Gymnasium's slippery FrozenLake, not by its table but by setting the state: NumPy, and a terminal column."""
+    """Gymnasium's slippery FrozenLake, used not by its table but by setting the state: NumPy, with a terminal column."""
     import gymnasium
 
     def put(env, state):
@@ -164,7 +165,7 @@ def doubling() -> coreplan.Problem:
 
 
 def cored(spec: str, keep: Callable[[Any], Any], more: Any = ()) -> coreplan.Problem:
-    """A built-in problem with those of its core pairs whose states `keep` says, and all actions of the states `more`."""
+    """A built-in problem with the core pairs whose states `keep` selects, and all actions of the states `more`."""
     base = coreplan.make(spec)
     states, actions = base.core_pairs
     kept = keep(states)
@@ -177,22 +178,22 @@ def cored(spec: str, keep: Callable[[Any], Any], more: Any = ()) -> coreplan.Pro
 
 
 def coreless(spec: str) -> coreplan.Problem:
-    """A built-in problem whose features carry no core set, without the one that it brings."""
+    """A built-in problem without its core set; its features must not carry one."""
     return dataclasses.replace(coreplan.make(spec), core_pairs=None)
 
 
 def chosen() -> coreplan.Problem:
-    """inventory's quadratic features with a core set of 60 pairs that `select` has found."""
+    """inventory's quadratic features with a core set of 60 pairs chosen by `select`."""
     base = coreplan.make("inventory:features=quadratic")
     core = cores.select(cores.rollout_pool(base, None, 500, actions="all"), size=60).core
     return dataclasses.replace(base, core_pairs=(core.states, core.actions))
 
 
-BUILT: dict[str, tuple[int, Callable[[], coreplan.Problem] | None]] = {  # budget, and how; None: `make` knows the name
+BUILT: dict[str, tuple[int, Callable[[], coreplan.Problem] | None]] = {  # budget, function; None: `make` knows the name
     "random-linear": (1500, None),  # dense, compiled; a core of unit vectors
     "random-linear:compiled=false": (1500, None),  # the same as NumPy functions
     "random-linear:states=10**15,lazy=true": (500, None),
-    "random-linear mixed": (1500, mixed),  # core features on no axis
+    "random-linear mixed": (1500, mixed),  # core features that are not on axes
     "random-linear mixed, core incomplete": (1500, lambda: mixed(core=6)),
     "random-linear scaled": (1500, lambda: mixed(scale=True)),  # on axes, of any length
     "random-linear, 28 core pairs": (  # m > d
@@ -206,8 +207,8 @@ BUILT: dict[str, tuple[int, Callable[[], coreplan.Problem] | None]] = {  # budge
     "river-linear, more core pairs": (1500, lambda: cored("river-linear", lambda x: x >= 0, range(100, 104))),
     "river-linear, no core": (1500, lambda: coreless("river-linear")),
     "mountain-car:grid=5": (3000, None),  # no exact values
-    "inventory": (4000, None),  # a core that is too large to be factored
-    "taxi": (7000, None),  # and one whose mean features are never written out
+    "inventory": (4000, None),  # a core set too large for dense systems
+    "taxi": (7000, None),  # one whose mean features are never stored as a dense matrix
     "inventory:features=quadratic": (3000, None),  # no core
     "inventory:features=quadratic, selected core": (1500, chosen),
     "queue-network-cut:features=polynomial": (3000, None),  # no core
@@ -229,7 +230,7 @@ ONLY = {"taxi": ("PlugIn",)}  # the planners for a problem that is slow with the
 
 @functools.cache
 def built(name: str) -> coreplan.Problem:
-    """Each problem once a process: its kernels are then compiled once."""
+    """Each problem is built once per process, so that its kernels are compiled once."""
     build = BUILT[name][1]
     return coreplan.make(name) if build is None else build()
 
@@ -238,14 +239,14 @@ def built(name: str) -> coreplan.Problem:
 
 
 def number(value: Any) -> Entry:
-    """Numbers of any shape, None as no number; all NaNs are alike."""
+    """Numbers of any shape; None is an empty array, and all NaNs get the same bits."""
     array = np.array([] if value is None else value, dtype=np.float64)
     array[np.isnan(array)] = math.nan
     return [NUMBER, list(array.shape), array.tobytes().hex()]
 
 
 def flat(value: Any, name: str = "") -> Record:
-    """Nested dicts and lists as one; the items of a list are called by their name where they have one."""
+    """Nested dicts and lists flattened into one record; items of a list are labelled by their "name", if they have one."""
     if isinstance(value, Mapping):
         items = [(str(key), part) for key, part in value.items() if key != "name"]
     elif isinstance(value, (list, tuple)):
@@ -264,7 +265,7 @@ def flat(value: Any, name: str = "") -> Record:
 
 
 def of_plan(result: coreplan.Plan) -> Record:
-    """All of a plan but its seconds."""
+    """Everything in a plan except its seconds."""
     record = {
         "theta": number(result.policy.theta),
         "scale": number(result.policy.scale),
@@ -281,14 +282,14 @@ def of_plan(result: coreplan.Plan) -> Record:
 
 
 def of_selection(pool: Any, chosen: Any) -> Record:
-    """A pool, and what was chosen from it."""
+    """A pool and a selection from it."""
     record = {f"pool {n}": number(getattr(pool, n)) for n in ("states", "actions", "visits", "queries")}
     names = ("indices", "distances", "trail", "mean", "max", "weighted")
     return record | {n: number(getattr(chosen, n)) for n in names}
 
 
 def refusable(work: Callable[[], Record]) -> Record:
-    """What a scenario gives, or how it was refused; and what it warned about."""
+    """The record of a scenario, or of the error that refused it; and its warnings."""
     watched = getattr(coreplan, "CoverageWarning", UserWarning)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", watched)
@@ -313,7 +314,7 @@ def planned(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
 
 
 def resumed(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
-    """A run that ends with a third of its budget and goes on with all of it: both ends."""
+    """A run with a third of its budget, resumed with all of it: the results of both."""
     out, record = Path("run"), {}
     shutil.rmtree(out, ignore_errors=True)
     for part, budget in (("first", BUILT[problem][0] // 3), ("then", BUILT[problem][0])):
@@ -332,12 +333,12 @@ def in_blocks(problem: str, kind: str) -> Record:
 
 
 def by_default(problem: str) -> Record:
-    """The planner that is taken where none is given, to an accuracy."""
+    """The default planner, planning to an accuracy."""
     return of_plan(coreplan.plan(built(problem), epsilon="2%", budget=100_000, seed=1))
 
 
 def on_stored(problem: str, kind: str) -> Record:
-    """A planner on the samples that `PlugIn` has stored."""
+    """A planner on samples that `PlugIn` stored."""
     first = coreplan.plan(built(problem), planner=coreplan.PlugIn(), budget=BUILT[problem][0] // 2, seed=1)
     solved = getattr(coreplan, kind)().on(first.stored)
     (theta, scale), verdict = solved if len(solved) == 2 else (solved[:2], solved[2])
@@ -348,13 +349,13 @@ def on_stored(problem: str, kind: str) -> Record:
 
 
 def some_policy(problem: coreplan.Problem) -> coreplan.SoftmaxPolicy:
-    """One that depends on no planner."""
+    """A policy that does not depend on any planner."""
     theta = np.random.default_rng(3).normal(size=problem.features.dimension)  # [d]
     return coreplan.SoftmaxPolicy(theta, 3.0, problem.features)
 
 
 def evaluated(problem: str, rollouts: bool = False) -> Record:
-    """Exact where that is possible, or by rollouts all the same."""
+    """The value of a policy: exact if possible, unless `rollouts` are wanted."""
     known = built(problem)
     judge = dataclasses.replace(known, tabular=None) if rollouts else known
     judged = coreplan.evaluate(judge, some_policy(known), rollouts=50, seed=4)
@@ -371,7 +372,7 @@ def checked(problem: str) -> Record:
 
 
 def selected(problem: str, method: str, of_policy: bool = False) -> Record:
-    """A pool of a policy's rollouts, or of the uniform one's with all actions; and a core set of six pairs from it."""
+    """A core set of six pairs from a pool: a policy's rollouts, or the uniform policy's with all actions."""
     known = built(problem)
     policy, actions = (some_policy(known), "policy") if of_policy else (None, "all")
     pool = cores.rollout_pool(known, policy, 400, actions=actions, seed=7)
@@ -379,13 +380,13 @@ def selected(problem: str, method: str, of_policy: bool = False) -> Record:
 
 
 def boxed() -> Record:
-    """Pairs from a box, and as many of them as it takes to come within a tolerance."""
+    """A core set from a pool of pairs in a box, with as many pairs as a tolerance requires."""
     pool = cores.uniform_pool(built("mountain-car:grid=5"), 300, box=((-1.2, -0.07), (0.6, 0.07)), seed=8)
     return of_selection(pool, cores.select(pool, tolerance=0.3))
 
 
 def pairings(problem: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The planners for a problem: all of them, or one of each kind where most will refuse it for the same reason."""
+    """The planners for a problem: all of them, or one of each kind if most will refuse it for the same reason."""
     seen: set[str] = set()
     for kind, settings in PLANNERS:
         refuses = problem in CORELESS and kind != "Grow" and kind in seen
@@ -395,7 +396,7 @@ def pairings(problem: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Every scenario by its name; nothing is built before it is called."""
+    """Every scenario with its name; nothing is built before a scenario is called."""
     for problem in BUILT:
         for kind, settings in pairings(problem):
             name = planner_name(kind, settings)
@@ -422,7 +423,7 @@ def scenarios() -> Iterator[Scenario]:
 
 
 def child(out: Path, only: str) -> None:
-    """Run the scenarios on the coreplan that PYTHONPATH names, and write a line of JSON for each as it comes."""
+    """Run the scenarios with the coreplan on PYTHONPATH, and write one line of JSON per scenario as soon as it is done."""
     home = Path(os.environ["PYTHONPATH"]).resolve()
     if not Path(coreplan.__file__).resolve().is_relative_to(home):
         sys.exit(f"coreplan came from {coreplan.__file__} and not from {home}.")
@@ -442,7 +443,7 @@ def child(out: Path, only: str) -> None:
 
 
 def difference(old: Entry | None, new: Entry | None) -> str:
-    """What differs between two entries of one name; nothing where they are equal."""
+    """What differs between two entries of the same name; empty if they are equal."""
     if old == new:
         return ""
     if old is None or new is None or old[0] != NUMBER or new[0] != NUMBER:
@@ -466,7 +467,7 @@ def said(entry: Entry | None) -> str:
 
 
 def ending(record: Record | None) -> str:
-    """How a scenario ended: with a result, or why not."""
+    """How a scenario ended: with a result, or why without one."""
     if record is None:
         return "not reached"
     if "crash" in record:
@@ -475,12 +476,12 @@ def ending(record: Record | None) -> str:
 
 
 def compare(old: Record | None, new: Record | None) -> tuple[list[str], list[str]]:
-    """What differs between two records of one scenario: what counts, and words."""
+    """The differences between two records of the same scenario: those that count, and those of words."""
     ends = [ending(record) for record in (old, new)]
     kinds = {end.partition(",")[0] for end in ends}
     if old is None or new is None or "crashed" in kinds or len(kinds) == 2:  # nothing to compare
         return [" -> ".join(ends)], []
-    counts: dict[str, list[str]] = {}  # what differs: the names of the entries
+    counts: dict[str, list[str]] = {}  # difference -> the names of the entries that have it
     words = []
     for name in dict.fromkeys([*old, *new]):
         entries = old.get(name), new.get(name)
@@ -493,7 +494,7 @@ def compare(old: Record | None, new: Record | None) -> tuple[list[str], list[str
 
 
 def unpack(rev: str, folder: Path) -> Path:
-    """The sources of a revision."""
+    """Unpack the sources of a revision; returns their folder."""
     archive = subprocess.run(["git", "-C", ROOT, "archive", rev, "src"], capture_output=True)
     if archive.returncode:
         sys.exit(f"git archive {rev}: {archive.stderr.decode().strip()}")
@@ -503,7 +504,7 @@ def unpack(rev: str, folder: Path) -> Path:
 
 
 def run(source: Path, only: str) -> dict[str, Record]:
-    """The records of all scenarios with these sources, by the scenario's name."""
+    """Run all scenarios with these sources; the records by the scenario's name."""
     out = source.parent / "records"
     environment = os.environ | {f"{kind}_NUM_THREADS": "1" for kind in ("OPENBLAS", "OMP", "MKL")}
     environment |= {"PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(source.parent / "compiled")}

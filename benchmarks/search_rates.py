@@ -1,11 +1,11 @@
-"""Search Algorithm 1's rates for a built-in problem, by the true value (which only a study may do).
+"""Search for rates of Algorithm 1 on a built-in problem, by the true value (which is possible only in a study).
 
     python benchmarks/search_rates.py river-linear --budget 10000000 --trials 60
 
-Random search, log-uniform around Theorem-shaped centres, then a local refinement around the best; the
-score is the largest gap of the last policy over seeds 100, 101, 102. What stands in
-`coreplan/planners/documented.py` is one early trial that did well on both random-linear and river-linear, rounded by
-hand; it is not the best score of either search. It is reported on seeds 0..4, which the search never sees.
+Random search, log-uniform in ranges of the shape of Theorem 1's rates, then a local refinement around the best; the
+score is the largest gap of the last policy over seeds 100, 101, 102. The rates documented in
+`coreplan/planning/defaults.py` are one early trial that did well on both random-linear and river-linear, rounded by
+hand; they are not the best of either search. Results are reported on seeds 0 to 4, which the search never uses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import coreplan
 def score(
     problem: coreplan.Problem, settings: dict[str, float], budget: int, seeds: tuple[int, ...], stop: float
 ) -> float:
-    """The largest gap over the seeds; gives up once it exceeds `stop`."""
+    """The largest gap over the seeds; stops early once it exceeds `stop`."""
     worst = 0.0
     for seed in seeds:
         planner = coreplan.PrimalDual(**settings, output="last")  # type: ignore[arg-type]
