@@ -45,7 +45,7 @@ class OutsideBox:
         effect = (
             "The features clip there: beyond an edge all states look like the edge."
             if self.clips
-            else "The features do not clip there: they go on as their formula does, where nothing was fitted."
+            else "The features do not clip there: their formula continues, where nothing was fitted."
         )
         return (
             f"{self.outside} of {self.total} states lie outside the features' box, by up to {self.excess:.3g} in coordinate "

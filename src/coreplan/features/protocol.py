@@ -219,7 +219,7 @@ def as_phi(values: Any, n: int, features: Features) -> Phi:
     if not isinstance(values, (tuple, list)) or len(values) != 2:
         raise FeatureError(
             f"Sparse features must return a pair (index, weight), got {type(values).__name__}. "
-            "Leave `nonzeros` out where the function returns dense features."
+            "Leave `nonzeros` out if the function returns dense features."
         )
     shape = (n, features.n_actions, features.nonzeros)
     index = _numbers("the features' index", values[0], "iu", np.int64, shape)

@@ -169,7 +169,7 @@ def _no_core(problem: Problem, pool: Pool) -> Row:
     rank = _rank(pool.features, problem.features.dimension)
     return Row(
         "core set", 0.0, RED,
-        f"the problem brings none (features met have rank {rank} of d = {problem.features.dimension}). Plan with `grow`, "
+        f"the problem has none (features met have rank {rank} of d = {problem.features.dimension}). Plan with `grow`, "
         "which needs none, or choose one: coreplan.core.select on a rollout_pool.",
     )  # fmt: skip
 
@@ -219,7 +219,7 @@ def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Row, ...]:
     advice = (
         ""
         if light == GREEN
-        else " Assumption 1 fails by so much: add core pairs there (coreplan.core.select), or use `grow`."
+        else " Assumption 1 fails by this much: add core pairs there (coreplan.core.select), or use `grow`."
     )
     return (
         Row("hull error", largest, light, f"largest distance of a reachable feature from the core's hull {largest:.3g}, "

@@ -203,8 +203,8 @@ class Simulator:
             self._go_to(sweep // per_block, Lane.SWEEPS)
         elif not begun:
             raise InputError(
-                f"A planner asked for sweep {sweep} where {self.next_sweep} comes next: sweeps are numbered 0, 1, 2, ... "
-                "and asked for in this order."
+                f"The planner asked for sweep {sweep}, but {self.next_sweep} comes next: sweeps are numbered 0, 1, 2, ... "
+                "and must be asked for in this order."
             )
         self.next_sweep = sweep
         return per_block - sweep % per_block

@@ -116,7 +116,7 @@ def reward_bounds(given: Any, known: tuple[float, float] | None, name: str) -> t
     if bounds is None:
         raise InputError(
             f"The rewards of {name} are not known to coreplan. Give reward_range=(lowest, highest): "
-            "every reward must lie within, and 0 is added for what comes after the end."
+            "every reward must lie within, and 0 is added for the time after the end."
         )
     numbers = isinstance(bounds, (tuple, list)) and all(
         isinstance(b, (int, float, np.number)) for b in bounds
