@@ -53,8 +53,8 @@ class Accuracy(NamedTuple):
             epsilon = np.nan
         if isinstance(wish, bool) or not 0.0 < epsilon < 1.0:
             raise InputError(
-                f"An accuracy (epsilon) is a normalised value between 0 and 1, such as 0.01, or a fraction of the difference "
-                f"between the optimum and the uniform policy, such as '1%'; got {wish!r}."
+                f"An accuracy (epsilon) is a normalised value between 0 and 1, such as 0.01, or a fraction of the gain "
+                f"of the optimum over the uniform policy, such as '1%'; got {wish!r}."
             )
         return cls(epsilon, relative)
 
