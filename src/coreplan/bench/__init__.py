@@ -1,4 +1,4 @@
-"""Benchmarks as programs: ratios within one run, never timed tests."""
+"""Benchmarks as programs. They report ratios within one run; no test depends on timing."""
 
 from .speed import throughput
 

@@ -1,8 +1,8 @@
 """How fast the planner is, as ratios within one run.
 
 Both sides of a ratio alternate within one process and the best of several rounds counts, since machines
-are noisy. The *bare* loop does what no planner can do without: it draws core pairs, simulates, computes
-features and samples actions, compiled, over the same buffers; it does not check, descend or update.
+are noisy. The *bare* loop does only what every planner must do: it draws core pairs, simulates, computes
+features and samples actions, compiled, in the same buffers; it does not check, descend or update.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _run(name: str, K: int) -> Run:
 
 
 def _advance(run: Run, queries: int) -> float:
-    """Queries per second over at least `queries`."""
+    """Queries per second, measured over at least `queries` queries."""
     start, begin = run.simulator.queries, time.perf_counter()
     while run.simulator.queries < start + queries:
         run.advance(start + queries)
@@ -92,7 +92,7 @@ def _best(rounds: int, measure: Callable[[], float]) -> float:
 
 
 def _act_microseconds(calls: int) -> float:
-    """Microseconds of `policy.act` on one state, dense features of dimension 8, warm."""
+    """Microseconds per call of `policy.act` on one state, with dense features of dimension 8, after a warm-up call."""
     problem = make("random-linear")
     rng = np.random.default_rng(0)
     policy = SoftmaxPolicy(rng.normal(size=8), 1.0, problem.features)
@@ -115,7 +115,7 @@ print(json.dumps(lazy_child(int(sys.argv[1]), int(sys.argv[2]))))
 
 
 def lazy_child(states: int, queries: int) -> dict[str, float]:
-    """Seconds a query and peak memory in MB of planning `random-linear` lazily; run in a process of its own."""
+    """Seconds per query and peak memory in MB of planning the lazy `random-linear`; run it in a process of its own."""
     run = _run(f"random-linear:states={states},lazy=true", K=200)
     speed = _best(_ROUNDS, lambda: _advance(run, queries))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
@@ -132,7 +132,7 @@ def _lazy(states: int, queries: int) -> dict[str, float]:
 
 
 def throughput(quick: bool = False) -> dict[str, float]:
-    """All figures; queries a second unless the name says otherwise."""
+    """All figures, in queries per second unless the name says otherwise."""
     queries = 100_000 if quick else 1_000_000
     rows: dict[str, float] = {}
     for kind, name in (("dense", "random-linear"), ("sparse", "mountain-car:grid=11")):

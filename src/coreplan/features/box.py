@@ -21,7 +21,7 @@ _PROBE = 10_000  # number of states after which a run stops looking
 
 @dataclass(frozen=True)
 class OutsideBox:
-    """How far states lie outside a box, told by the state and coordinate that exceed it most, relative to its width."""
+    """How far states lie outside a box: counts, and the state and coordinate that exceed it most, relative to its width."""
 
     outside: int  # number of states outside
     total: int  # number of states

@@ -1,4 +1,4 @@
-"""How good a policy is: its value, exact or by rollouts, and a certificate of its gap to the optimum."""
+"""How good a policy is: its value, exact or by rollouts; a certificate of its gap to the optimum; which assumptions hold."""
 
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries

@@ -1,7 +1,7 @@
-"""`check`: what holds of the paper's assumptions for a problem and a core set, as numbers with a plain verdict each.
+"""`check`: which of the paper's assumptions hold for a problem and a core set, as numbers with a plain verdict each.
 
-Measured by simulation, on pairs that the uniform policy and a fitted greedy policy reach: what they do not reach was not
-measured.
+They are measured by simulation, on pairs that the uniform policy and a fitted greedy policy reach. Nothing is known about
+pairs that these do not reach.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from ..sampled import Equations, Transitions, WeightedSamples, draw
 from ..simulate import Simulator
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
-_DENSE = 3000  # dimensions of a matrix whose singular values are computed
+_DENSE = 3000  # the largest dimension d for which dense d x d systems are solved
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing measured: its light is green (holds), amber (watch it), red (does not hold) or grey (not measured)."""
+    """One measurement. Its light is green (holds), amber (be careful), red (does not hold) or grey (not measured)."""
 
     name: str
     value: float
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured, row by row, and the simulator queries that it took."""
+    """The measurements, one row each, and the number of simulator queries that they took."""
 
     rows: tuple[Row, ...]
     queries: int
@@ -67,11 +67,11 @@ class Report:
 
     @property
     def worst(self) -> str:
-        """The worst light of all."""
+        """The worst light of all rows."""
         return max((row.light for row in self.rows), key=[GREY, GREEN, AMBER, RED].index)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON types; what was not measured is null."""
+        """The report as JSON types; values that were not measured are null."""
         rows = [{**vars(r), "value": r.value if math.isfinite(r.value) else None} for r in self.rows]
         return {"rows": rows, "worst": self.worst, "queries": self.queries}
 
@@ -83,10 +83,10 @@ def check(
     queries: int = 20_000,
     seed: int | np.random.Generator = 0,
 ) -> Report:
-    """Measure the assumptions of a problem with a core set (by default the one it brings).
+    """Measure the assumptions for a problem with a core set, by default its own.
 
-    Half of the queries fit values on the core pairs, a quarter gathers reachable pairs by rollouts, a quarter
-    measures the Bellman residual of the fitted values there, on noise that the fit has not seen.
+    Half of the queries are used to fit values on the core pairs, a quarter to gather reachable pairs by rollouts, and a
+    quarter to measure the Bellman residual of the fitted values there, with fresh noise.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")
@@ -228,7 +228,7 @@ def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Row, ...]:
 
 
 def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Row:
-    """Whether features at next states of core pairs lie in the core's hull: what planners rely on, and watch."""
+    """Whether features of next states of core pairs lie in the core's hull: planners rely on it, and runs watch it."""
     if drawn is None:
         why = f"too few queries to ask every core pair once; give at least {2 * frame.m}."
         return Row("next states", math.nan, GREY, why)
@@ -241,7 +241,7 @@ def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Ro
 
 
 def _reach(frame: Frame, pool: Pool) -> Row:
-    """Whether the core speaks of everything that is reached: the largest part of a feature outside the core's span."""
+    """Whether reachable features lie in the span of the core features: the largest part of one outside it."""
     if frame.axes is not None:
         known = np.zeros(frame.d, dtype=bool)
         known[frame.axes[0]] = True
@@ -254,25 +254,25 @@ def _reach(frame: Frame, pool: Pool) -> Row:
     return Row(
         "reach", value, light,
         "every reachable feature is in the span of the core's." if light == GREEN else
-        f"reachable features leave the span of the core's by up to {value:.3g}: values there are made up. Add core pairs.",
+        f"reachable features leave the span of the core's by up to {value:.3g}: values there are arbitrary. Add core pairs.",
     )  # fmt: skip
 
 
 def _radius_of_theta(frame: Frame, theta: FloatArray) -> Row:
-    """D: the norm of the smallest theta with the fitted values at the core pairs."""
+    """D: the norm of the smallest theta that has the fitted values at the core pairs."""
     if frame.units is None and not frame.fits:
         return Row("D", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for least squares.")
     norm = float(np.linalg.norm(Lift(frame).theta(_values(frame.features, theta))))
     return Row(
-        "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must hold it."
+        "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must contain it."
     )
 
 
-# Fitted values, and how well they solve Bellman's equation where the fit has not looked.
+# Fitted values, and how well they solve Bellman's equation at other pairs.
 
 
 def _fitted(problem: Problem, frame: Frame, drawn: Transitions) -> FloatArray:
-    """theta `[d + 1]` of policy iteration through the core; the last entry is a constant."""
+    """theta `[d + 1]` from policy iteration on the core pairs' samples; the last entry is the constant's."""
     d, pairs = frame.d, with_constant(frame.features, frame.d)
     samples = WeightedSamples(
         phi=Sparse(pairs.index[drawn.pair], pairs.weight[drawn.pair]), rewards=drawn.rewards,
@@ -284,9 +284,9 @@ def _fitted(problem: Problem, frame: Frame, drawn: Transitions) -> FloatArray:
 def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator) -> Row:
     """The part of r + gamma E max_a Q - Q that is not linear in the features, at n reachable pairs drawn by visits.
 
-    The linear part is the noise of the fit, and another theta would take it away. Two independent samples of a pair give
-    two estimates whose product has the square of the residual as its mean, so that simulation noise adds nothing on
-    average; both are projected off the features' span first, and the degrees of freedom that this costs are given back.
+    The linear part is noise of the fit, which another theta would remove. Two independent samples of a pair give two
+    estimates of the residual; the mean of their product is its square, so that simulation noise adds nothing on average.
+    Both are first projected onto the complement of the features' span, and the loss of degrees of freedom is corrected.
     """
     problem = simulator.problem
     if problem.features.dimension > _DENSE:
@@ -323,7 +323,7 @@ def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: 
 
 
 def _values(phi: Phi, theta: FloatArray) -> FloatArray:
-    """phi . theta of rows, theta `[d + 1]` with a constant as its last entry."""
+    """phi . theta for rows phi, where the last entry of theta `[d + 1]` is the constant's."""
     return row_scores(phi, theta[:-1]) + theta[-1]
 
 

@@ -15,11 +15,11 @@ from ..base import FloatArray
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, check_policy
 
-_CHEAP = 2_000_000  # multiplications that one row of a trace may cost
+_CHEAP = 2_000_000  # the most multiplications per row of a trace
 
 
 def value_function(table: Tabular, pi: FloatArray, discount: float) -> FloatArray:
-    """V^pi, `[X]`, of a policy pi `[X, A]`: the solution of V = M^pi (r + gamma P V) (`eq:BE`)."""
+    """V^pi `[X]` of a policy pi `[X, A]`: the solution of V = M^pi (r + gamma P V) (`eq:BE`)."""
     X, A = table.r.shape
     check_policy(pi, X, A, table.available)
     r = np.einsum("xa,xa->x", pi, table.r)
@@ -48,14 +48,14 @@ def policy_value(table: Tabular, policy: SoftmaxPolicy, discount: float) -> floa
 
 
 def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatArray]:
-    """V* `[X]` and Q* `[X, A]`, by policy iteration, each improvement being a strict one.
+    """V* `[X]` and Q* `[X, A]`, by policy iteration with strict improvements only.
 
-    Q* is minus infinity where an action is unavailable.
+    Q* is minus infinity for unavailable actions.
     """
     X, A = table.r.shape
     allowed = np.ones((X, A), dtype=bool) if table.available is None else table.available
     choice = allowed.argmax(axis=1)
-    for _ in range(10_000):  # far more than policy iteration ever takes
+    for _ in range(10_000):  # far more than policy iteration needs
         V = value_function(table, np.eye(A)[choice], discount)
         Q = np.where(allowed, table.r + discount * table.expect(V).reshape(X, A), -np.inf)
         better = Q.max(axis=1) > Q[np.arange(X), choice] + 1e-13 * max(1.0, np.abs(Q[allowed]).max())
@@ -66,7 +66,7 @@ def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatAr
 
 
 def cheap_value(problem: Problem) -> Callable[[SoftmaxPolicy], float] | None:
-    """A function for the exact value of a policy, for the rows of a trace; None where it would be costly or unknown."""
+    """A function that computes a policy's exact value, for the rows of a trace; None if that is costly or impossible."""
     table = problem.tabular() if problem.tabular is not None else None
     if table is None or not is_cheap(table):
         return None

@@ -1,4 +1,4 @@
-"""How good a policy is: exactly where states can be enumerated, else by Monte Carlo with an interval."""
+"""The value of a policy: exact if states can be enumerated, else by Monte Carlo rollouts with an interval."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..problem import Problem
 from ..simulate import Simulator
 from .exact import normalised, optimal_values, policy_value
 
-_TAIL = 1e-4  # rollouts stop where what is left of the discounted weight is at most this
-_HORIZON = 50_000  # ... or after so many steps: with a discount closer to 1 the interval says what is missing
+_TAIL = 1e-4  # rollouts stop when the remaining discounted weight is at most this
+_HORIZON = 50_000  # the most steps per rollout; for discounts very close to 1 the interval covers the rest
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A policy's normalised value, in [0, 1]; None where a number is not known.
+    """A policy's normalised value in [0, 1], with an interval; numbers that are not known are None.
 
-    `gap` = optimum - value and `sub` = gap / (optimum - uniform): 0 is optimal, 1 is as good as uniform.
+    `gap` = optimum - value and `sub` = gap / (optimum - uniform): sub is 0 for an optimal policy, 1 for the uniform one.
     """
 
     value: float
@@ -32,7 +32,7 @@ class Evaluation:
     exact: bool
     optimum: float | None = None
     uniform: float | None = None
-    queries: int = 0  # simulator queries spent on evaluating, never counted as planning
+    queries: int = 0  # simulator queries of the evaluation, never counted as planning
 
     @property
     def gap(self) -> float | None:
@@ -50,7 +50,7 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Evaluation:
-        """What `as_dict` gave."""
+        """The inverse of `as_dict`."""
         return cls(**{f.name: record[f.name] for f in fields(cls)})
 
 
@@ -62,10 +62,10 @@ def evaluate(
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
 ) -> Evaluation:
-    """The value of a policy: exact where the problem can be enumerated, else by `rollouts`.
+    """The value of a policy: exact if the problem can be enumerated, else by `rollouts`.
 
-    The Monte Carlo interval is Student's t on the discounted returns, widened by all that a rollout cut
-    short could still have earned. It is right for many rollouts, not a guarantee for few: returns that
+    The Monte Carlo interval is Student's t on the discounted returns, widened by the most that the rollouts could
+    still have earned after they were cut off. It is accurate for many rollouts, but not guaranteed for few: returns that
     rarely take large values need more.
     """
     if problem.tabular is not None:
@@ -88,7 +88,7 @@ def evaluate(
 def _returns(
     problem: Problem, policy: SoftmaxPolicy, n: int, key: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float, int]:
-    """Normalised returns `[n]` of rollouts cut where `rest` = gamma^H <= the tail, `rest`, and the queries made."""
+    """Normalised returns `[n]` of rollouts of H steps, the remaining weight gamma^H, and the number of queries."""
     gamma = problem.discount
     horizon = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
     simulator = Simulator(problem, seed=key, lane=Lane.EVALUATION)

@@ -1,4 +1,4 @@
-"""Planners, all behind ask and tell: one file or folder per algorithm."""
+"""The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
 from .doubts import DOUBTS, Doubt, Status, Verdict, with_watch

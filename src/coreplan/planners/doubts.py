@@ -1,7 +1,7 @@
-"""How a run ended, and every reason for doubting its result: one list.
+"""How a run ended, and the one list of reasons to doubt its result.
 
-A planner says what it doubts about its own result (`Planner.verdict`); a run adds what its watch over the core's hull has
-seen. No other file decides that a result is doubtful, and docs/doubts.md shows this list to users.
+A planner judges its own result (`Planner.verdict`), and a run adds what its watch over the core's hull has
+seen. No other file decides that a result is doubtful; docs/doubts.md shows this list to users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..simulate import REPEATED
 
 
 class Status(Enum):
-    """How a run ended. `status.sentence` says it to a person; a plan's own `sentence` has the numbers."""
+    """How a run ended. `status.sentence` says it in words; a plan's own `sentence` adds the numbers."""
 
     FINISHED = "finished"
     REACHED = "accuracy reached"
@@ -32,7 +32,7 @@ class Status(Enum):
         return f"{_SENTENCES[self]}."
 
     def after(self, queries: int) -> str:
-        """The same with the number of queries."""
+        """The sentence with the number of queries."""
         head, colon, rest = _SENTENCES[self].partition(":")
         return f"{head} after {queries:,} queries{colon}{rest}."
 
@@ -48,7 +48,7 @@ _SENTENCES = {
 
 
 class Verdict(NamedTuple):
-    """What is thought of a result: a status, and the reason with its cure in a sentence or two."""
+    """The judgement of a result: a status, and the reason with its cure in a sentence or two."""
 
     status: Status
     reason: str
@@ -56,11 +56,11 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Doubt:
-    """One reason: called with its numbers it is a verdict."""
+    """One reason for doubt; calling it with its numbers gives a verdict."""
 
     name: str
     status: Status
-    says: str  # a text with places for numbers
+    says: str  # a format string with places for the numbers
 
     def __call__(self, **numbers: object) -> Verdict:
         return Verdict(self.status, self.says.format(**numbers))
@@ -72,7 +72,7 @@ def _doubt(name: str, says: str, status: Status = Status.DOUBTFUL) -> Doubt:
 
 _MORE_CORE = "Add extreme pairs to the core set (coreplan.core.select), or use Grow."
 
-# Nothing was solved yet.
+# Nothing has been solved yet.
 NO_SOLVE = _doubt(
     "no solve", "No solve was finished: the policy is the uniform one. Resume, or raise the budget."
 )
@@ -83,23 +83,23 @@ NO_ROUND = _doubt("no round", "No round was finished: the policy is the uniform 
 # Too little was seen.
 FEW_SAMPLES = _doubt(
     "few samples",
-    "The policy rests on few next states of each core pair ({N}), and chance decides which. Give at least {least:,} "
-    "queries; for a simulator without chance set `samples`.",
+    "The policy rests on few next states per core pair ({N}), so that it depends on chance. Give at least {least:,} "
+    "queries; if the simulator is deterministic, set `samples`.",
 )
 FEW_SWEEPS = _doubt(
     "few sweeps",
-    "{sweeps} sweeps over the core set are fewer than the horizon 1/(1 - discount) = {horizon:.0f}, and a sweep carries "
-    "value one step: give at least {least} queries.",
+    "{sweeps} sweeps over the core set are fewer than the horizon 1/(1 - discount) = {horizon:.0f}, and each sweep carries "
+    "value by one step only: give at least {least} queries.",
 )
 SAME_REWARDS = _doubt(
     "equal rewards",
-    "Every one of the {n} rewards seen was the same, so nothing could be learnt. Raise the budget, or start nearer to "
-    "where rewards differ.",
+    "All {n} rewards seen were the same, so nothing could be learnt. Raise the budget, or start nearer to where rewards "
+    "differ.",
 )
 UNEXPLORED = _doubt(
     "unexplored",
-    "States within reach were seen whose features the queried pairs say nothing about (leverage {leverage:.3g}, above 1): "
-    "what lies behind them is not in the policy. Raise the budget.",
+    "Some states within reach have features that the queried pairs do not cover (leverage {leverage:.3g}, above 1): the "
+    "policy does not take into account what lies beyond them. Raise the budget.",
 )
 NO_GAIN = _doubt(
     "no gain",
@@ -109,20 +109,20 @@ NO_GAIN = _doubt(
 HALVES_DISAGREE = _doubt(
     "halves disagree",
     "Policies fitted on two halves of the samples keep only {kept:.0%} of their gain on each other's half: the samples do "
-    "not settle the policy. Raise the budget, or use fewer features.",
+    "not determine the policy. Raise the budget, or use fewer features.",
 )
 
-# What was solved is not a solution.
+# No proper solution was found.
 NOT_SETTLED = _doubt(
     "not settled",
-    "Value iteration through the core set did not settle (residual {residual:.2g} of the value range): features reached lie "
+    "Value iteration through the core set did not settle (residual {residual:.2g} of the value range): features were met "
     f"outside the core's hull, or the core is ill-conditioned. Raise `ridge`. {_MORE_CORE}",
     Status.DIVERGED,
 )
 NOT_VERIFIED = _doubt(
     "not verified",
-    "No answer for the LP on {N} samples of each core pair could be verified: the policy is the uniform one. Core features "
-    "that are nearly dependent and a discount near 1 ({discount:g}) do that. The samples are kept. Choose core pairs or "
+    "No answer for the LP on {N} samples per core pair could be verified: the policy is the uniform one. Nearly dependent "
+    "core features, or a discount near 1 (here {discount:g}), can cause this. The samples are kept. Choose core pairs or "
     "features further apart, lower the discount, or use another planner.",
     Status.DIVERGED,
 )
@@ -133,32 +133,32 @@ LP_AT_BOUNDS = _doubt(
 )
 OUT_OF_BALANCE = _doubt(
     "out of balance",
-    "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, where 1 - discount = "
-    "{inflow:.2g} comes in. Raise the budget, or `steps`.",
+    "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, more than the inflow "
+    "1 - discount = {inflow:.2g}. Raise the budget, or `steps`.",
 )
 
-# An accuracy was asked for.
+# Verdicts on a run with an accuracy (epsilon).
 REACHED = _doubt(
     "reached",
-    "Sampling is estimated to lose at most {error:.2g} of normalised value: the statistical error only.",
+    "Sampling is estimated to lose at most {error:.2g} of normalised value. This is the statistical error only.",
     Status.REACHED,
 )
 TOO_FEW_TO_TELL = _doubt(
     "too few to tell",
-    "Accuracy is estimated from {first} samples per core pair on: {cure}.",
+    "An estimate of the accuracy needs at least {first} samples per core pair: {cure}.",
     Status.NOT_REACHED,
 )
 NO_ESTIMATE = _doubt(
     "no estimate",
-    "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the model of all, as "
-    "happens where features reached lie outside the core's hull. Add extreme pairs to the core set "
+    "The accuracy cannot be estimated: a policy solved on half of the samples has no finite value in the model of all "
+    "samples. This happens if features were met outside the core's hull. Add extreme pairs to the core set "
     "(coreplan.core.select), or give a budget and no epsilon.",
     Status.NOT_REACHED,
 )
 NOTHING_TOLD_APART = _doubt(
     "nothing told apart",
-    "{N} samples per core pair tell no policy from the uniform one. If that is so in truth, {blind} say it, and else they "
-    "may show what matters: raise the budget to {least:,}.",
+    "{N} samples per core pair tell no policy from the uniform one. {blind} samples are needed to confirm this, or to show "
+    "a difference: raise the budget to {least:,}.",
     Status.NOT_REACHED,
 )
 NOT_REACHED = _doubt(
@@ -168,24 +168,24 @@ NOT_REACHED = _doubt(
     Status.NOT_REACHED,
 )
 
-# What the watch over the core's hull has seen.
+# From the watch over the core's hull.
 OUTSIDE_HULL = _doubt("outside the hull", "{finding}")
 HULL_NOT_MEASURED = _doubt("hull not measured", "{finding}", Status.FINISHED)
 
 DOUBTS: tuple[Doubt, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Doubt))
 
-FEW = 8  # samples per core pair: with fewer that differ a result is doubtful
+FEW = 8  # with fewer samples per core pair a result is doubtful, unless they are all the same
 
 
 def few_samples(N: int, m: int, same: bool) -> Verdict | None:
-    """Doubtful where the N samples of each of m core pairs are few, and not seen to be the same each time."""
+    """Doubtful if there are few samples N per core pair, unless there are several and they are all the same."""
     if N >= FEW or (N > 1 and same):
         return None
     return FEW_SAMPLES(N=N, least=FEW * m + REPEATED)
 
 
 def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
-    """A planner's own verdict, and what the watch over the core's hull found: what is worse counts, and both are said."""
+    """A planner's own verdict combined with the finding of the watch over the core's hull: the worse status counts."""
     if not watch.finding:
         return own
     unknown = math.isnan(watch.outside)
@@ -194,12 +194,12 @@ def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
         return outside
     if unknown or own.status not in (Status.FINISHED, Status.REACHED, Status.NOT_REACHED):
         return Verdict(own.status, f"{outside.reason} {own.reason}")
-    both = own.status is Status.NOT_REACHED  # an estimated accuracy means nothing outside
+    both = own.status is Status.NOT_REACHED  # outside the hull, a reached accuracy means nothing
     return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
 
 
 def with_stored(own: Verdict | None, stored: Stored) -> Verdict | None:
-    """A planner's own verdict on stored samples, and what their features say."""
+    """A planner's own verdict combined with a look at the stored samples' features."""
     watch = HullWatch(stored.frame, stored.discount)
     watch.look(stored.next_features)
     watch.look(stored.initial_features)

@@ -1,4 +1,4 @@
-"""`PlugIn`: sample once, then solve. The planner to start with wherever there is a core set."""
+"""`PlugIn`: sample once, then solve. The planner to start with if there is a core set."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ from . import doubts
 from .doubts import Verdict, few_samples
 from .protocol import CoreSetup, Planner, ReadOut
 
+# Samples per core pair at the first solve; halves of fewer samples would not be informative.
 FIRST = {
     "sobol": 8,
     "independent": 16,
-}  # samples per core pair at the first solve; halves of fewer say little
-BLIND = (
-    128  # samples per core pair where they tell no policy from the uniform one: few may not show what matters
-)
-BATCH = 65_536  # pairs in an ask at most: what a fault of the simulator can cost
-INITIAL = 512  # draws from nu0: values are told by them
+}
+# Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
+BLIND = 128
+BATCH = 65_536  # the most pairs per ask, which is what a fault of the simulator can lose
+INITIAL = 512  # draws from nu0, by which values are estimated
 
 
 class State(NamedTuple):
-    """The samples (`sampled/samples.py`), and what came of them."""
+    """The result of the last solve, and the samples (`sampled/samples.py`)."""
 
     seed: int  # of the quasi-random noise
     theta: FloatArray  # [d]
-    residual: float  # of the last solve, as a share of the value range
-    settled: bool  # whether it was one
-    error: float  # estimated loss of sampling; NaN where it was not asked for
-    scale: float  # optimum less uniform in the sampled model
-    reached: bool  # whether the accuracy asked for is
+    residual: float  # of the last solve, as a fraction of the value range
+    settled: bool  # whether the last solve found a solution
+    error: float  # estimated loss of sampling; NaN if no accuracy was requested
+    scale: float  # optimum minus uniform value in the sampled model
+    reached: bool  # whether the requested accuracy is reached
     filled: int  # the fields of `Rows`
     solved: int
     rewards: FloatArray
@@ -72,31 +72,29 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlugIn(Planner):
-    """Sample once, then solve: N next states for each core pair, and the policy that is optimal for them.
+    """Sample once, then solve: draws N next states per core pair, and finds the policy that is optimal for them.
 
     The sampled model has m core pairs and is solved exactly, by policy iteration through the core set
-    (`sampled/policy_iteration.py`).
-    N grows from 8 or 16 until the stopping rule is met or the budget is used. Where the simulator is a function of
-    its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and those that are common to all
-    actions do not change the policy (`inventory`: sub .0025 after 7,000 queries, .0040 after 113,000 independent ones).
+    (`sampled/policy_iteration.py`). N grows from 8 or 16 until the stopping rule is met or the budget is used up. If the
+    simulator is a function of its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and errors
+    that are common to all actions do not change the policy. (On `inventory`, sub = (optimum - value) / (optimum - uniform)
+    is .0025 after 7,000 queries, and .0040 after 113,000 queries with independent noise.)
 
     For an exact core set of a linear MDP this is the plug-in estimator of Wang, Yan & Fan (2021): the value lost falls
-    like 1 / sqrt(N) at worst, without any step size. With misspecified features it finds what value iteration through the
-    core would find, which no theorem calls good. Memory is m N features: for samples that should not be stored there
-    is `core-mirror`.
+    at least as fast as 1 / sqrt(N), without any step size. With misspecified features it finds what value iteration through
+    the core set would find, for which there is no guarantee. Memory is m N features; `core-mirror` stores no samples.
 
     Parameters
     ----------
-    samples: N, where it shall be fixed; else the budget or the accuracy decides.
-    noise: "sobol", "independent", or "auto": Sobol where the simulator is a function of its noise.
+    samples: N, if it is to be fixed; by default the budget or the accuracy determines it.
+    noise: "sobol", "independent", or "auto": Sobol if the simulator is a function of its noise.
     output: "greedy", or the scale b of softmax(b phi . theta) with theta in units of the normalised value.
-    ridge: of the least squares through core features that are not unit vectors, relative to their size. By default the one
+    ridge: of the least squares on core features that are not unit vectors, relative to their size. By default the one
         with the least Bellman error on held-out samples.
-    epsilon: stop when the value lost by sampling is estimated to be at most this: a normalised value, or "1%" of what the
-        optimum is above the uniform policy. An estimate of the statistical error only (`sampled/loss.py`), which
-        is missed now and then.
-        Where memory ends before, so do the samples, and the run says so; with a budget alone, one that does not fit is
-        refused.
+    epsilon: stop when the value lost by sampling is estimated to be at most this: a normalised value, or "1%" of the
+        difference between the optimum and the uniform policy. The estimate covers the statistical error only
+        (`sampled/loss.py`), and is occasionally too small. If memory runs out first, sampling stops and the run says so;
+        with a budget alone, a budget that does not fit into memory is refused.
     """
 
     name: ClassVar[str] = "plug-in"
@@ -123,7 +121,7 @@ class PlugIn(Planner):
         if self.ridge != 0:
             require_positive("PlugIn", ridge=self.ridge)
         accuracy = Accuracy.of(self.epsilon)
-        if accuracy is not None:  # one spelling of each: a resume compares settings
+        if accuracy is not None:  # one spelling for each accuracy, since a resume compares settings
             share = f"{float(str(self.epsilon).strip().removesuffix('%')):.15g}%"
             object.__setattr__(self, "epsilon", share if accuracy.relative else accuracy.epsilon)
 
@@ -150,9 +148,8 @@ class PlugIn(Planner):
     def _bytes_per_row(self) -> int:
         phi = self.setup.core_features
         k = entries(phi).shape[1]
-        return (
-            2 * self.setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
-        )  # twice: arrays are copied when they grow
+        # Twice, since arrays are copied when they grow.
+        return 2 * self.setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
 
     def _bytes_of_systems(self) -> int:
         setup = self.setup
@@ -161,17 +158,17 @@ class PlugIn(Planner):
 
     @cached_property
     def _room(self) -> float:
-        """Bytes that may be used, as they were when the run began."""
+        """Bytes of memory that may be used, determined once at the start of the run."""
         return SHARE * available_memory()
 
     @property
     def _most(self) -> int:
-        """Samples per core pair that memory has room for."""
+        """The number of samples per core pair that fit into memory."""
         room = max(self._room - self._bytes_of_systems(), 0.0)
         return int(min(room / (self._bytes_per_row() * self.setup.m), 2.0**40))
 
     def _require_memory(self) -> None:
-        """With a budget all of it must fit, or nothing is asked; with an accuracy, N stops growing where memory ends."""
+        """Raise InputError if a budget does not fit into memory; with an accuracy, only if the first solve does not."""
         m, cap = self.setup.m, self._wanted
         least = cap if self.epsilon is None else min(cap, FIRST[self.noise])
         if self._most < least:
@@ -215,7 +212,7 @@ class PlugIn(Planner):
         return self._solved(state, N) if state.filled == N * self.setup.m else state
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
-        """A solve with two samples of at most four core pairs: a whole one may take long, and memory for all samples."""
+        """Solve with two samples of at most four core pairs; a whole solve may take long, and memory for all samples."""
         phi = self.setup.core_features
         pairs = np.argsort(-np.abs(entries(phi)).max(axis=1))[:4]  # not all zero
         frame = Frame(take(phi, pairs), self.setup.dimension)
@@ -223,22 +220,25 @@ class PlugIn(Planner):
         small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
 
     def _target(self, solved: int) -> int:
-        """Samples a pair at the next solve: doubling, towards an accuracy with a step between; at the end the cap."""
+        """Samples per core pair at the next solve: doubled each time (with an accuracy, in two steps), up to the cap."""
         N = FIRST[self.noise]
         while solved >= N:
             twice = 1 << N.bit_length()  # the next power of two
-            between = 3 * twice // 4  # of a quasi-random sequence still balanced
+            between = 3 * twice // 4  # where a quasi-random sequence is still balanced
             N = between if self.epsilon is not None and between > N else twice
         return min(N, self._cap)
 
     @property
     def _cap(self) -> int:
-        """Most samples per core pair."""
+        """The most samples per core pair that budget, settings and memory allow."""
         return min(self._wanted, self._most)
 
     @property
     def _wanted(self) -> int:
-        """What budget and settings allow. Of a quasi-random sequence whole quarters of a doubling: odd ends unbalance it."""
+        """The most samples per core pair that budget and settings allow.
+
+        With quasi-random noise a multiple of a quarter of the last power of two, since other sizes unbalance the sequence.
+        """
         cap = (self.setup.budget - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
         if self.noise == "sobol" and self.samples is None:
             quarter = max(1, 2 ** (cap.bit_length() - 3))
@@ -248,7 +248,7 @@ class PlugIn(Planner):
     # Solving.
 
     def _solved(self, state: State, N: int) -> State:
-        """Solve on the first N samples of each pair; a function of them and the seed alone, however they were asked for."""
+        """Solve on the first N samples of each pair. The result depends on these and the seed only, not on the asks."""
         frame, sampled = self.setup.frame, self._sampled(state, N)
         lift = Lift(frame, choose_ridge(sampled, frame) if self.ridge is None else self.ridge)
         solution = sampled.solve(lift, sampled.equal())
@@ -266,7 +266,7 @@ class PlugIn(Planner):
     def _error(
         self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: Solution
     ) -> tuple[float, float]:
-        """The estimated loss, of N samples and of the size before; the optimum less uniform in the sampled model."""
+        """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model."""
         rng = np.random.default_rng([state.seed, N])
         rewards, M, shared = state.rewards[: N * lift.m].reshape(N, -1), before(N), self.noise == "sobol"
         lost, scale = losses(sampled, lift, solution, rewards, rng, shared)
@@ -281,7 +281,7 @@ class PlugIn(Planner):
         next_phi, initial = as_sparse(next_features(state, n)), as_sparse(initial_features(state))
         return SampledModel(next_phi, rewards, initial, self.setup.discount)
 
-    # What came of it.
+    # Results.
 
     def policy(self, state: State) -> ReadOut:
         if not state.theta.any():  # before the first solve: uniform
@@ -304,7 +304,7 @@ class PlugIn(Planner):
         return few_samples(state.solved, self.setup.m, same) if self.samples is None else None
 
     def _not_reached(self, state: State) -> Verdict:
-        """Why the samples are not enough for the accuracy asked for, and what would be."""
+        """Why the samples are not enough for the requested accuracy, and what would be."""
         N, m, accuracy, fixed = (
             state.solved,
             self.setup.m,

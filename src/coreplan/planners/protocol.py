@@ -1,7 +1,7 @@
-"""Ask and tell: what every planner is, and the plain values that go back and forth.
+"""The interface of planners, ask and tell: `Planner`, its base class, and the plain values it exchanges with a run.
 
-A planner is a frozen dataclass of hyperparameters and pure functions of a state. It never calls a
-model or a feature map: a run simulates what it asks for, computes features, counts, and tells.
+A planner is a frozen dataclass of hyperparameters with methods that work on a state. It never calls a model or a feature
+map: a run simulates what the planner asks for, computes features, counts queries, and tells it the answers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .doubts import Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """All that a planner may know before its first query."""
+    """Everything a planner may know before its first query."""
 
     dimension: int  # d
     n_actions: int  # A
     radius: float  # R
     discount: float  # gamma
     budget: int  # queries allowed
-    noise_dimension: int | None = None  # uniforms per query, where the simulator is a function of its noise
+    noise_dimension: int | None = None  # uniforms per query, if the simulator is a function of its noise
 
     @classmethod
     def of(cls, problem: Problem, budget: int) -> Setup:
@@ -43,7 +43,7 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSetup(Setup):
-    """The setup of a planner that is given a core set: its features, factorised when first needed and once per run."""
+    """The setup of a planner with a core set: adds the core features, which are factorised at most once per run."""
 
     frame: Frame
 
@@ -65,7 +65,7 @@ class CoreSetup(Setup):
 
     @classmethod
     def of_stored(cls, stored: Stored) -> CoreSetup:
-        """The setup that samples were stored under, as far as they say it: the radius is that of their core."""
+        """The setup of stored samples, as far as it is known: the radius is the norm of the longest core feature."""
         return cls(
             frame=stored.frame, dimension=stored.frame.d, n_actions=stored.n_actions, radius=stored.frame.longest,
             discount=stored.discount, budget=stored.frame.m,
@@ -84,25 +84,25 @@ def _known(problem: Problem, budget: int) -> dict[str, Any]:
 
 
 class ReadOut(NamedTuple):
-    """A policy before it knows its features: softmax(scale * phi . theta); scale = infinity is greedy."""
+    """A policy without its features: softmax(scale * phi . theta); scale = infinity is greedy."""
 
     theta: FloatArray  # [d]
     scale: float
 
 
 class Sum(NamedTuple):
-    """A number for the trace that is averaged between two rows: the sum and number of its values since the run began."""
+    """A number that the trace averages between two rows, given by the sum and number of its values since the start."""
 
     total: float
     number: float
 
 
 class Kernels(NamedTuple):
-    """The planner in compiled form, for the compiled loop; every ask has the same size.
+    """The planner in compiled form, for the compiled loop; every ask must have the same size.
 
-    `ask(u, state, hyper, core_index)` fills `core_index [n_queries]` from uniforms `u [ask_draws]`;
+    `ask(u, state, hyper, core_index)` fills `core_index [n_queries]` by means of the uniforms `u [ask_draws]`;
     `tell(u, state, hyper, core_features, core_index, rewards, initial_phi, next_phi, scratch)` changes
-    the state in place, by uniforms `u [tell_draws]`. All fields of the state are arrays then.
+    the state in place, by means of the uniforms `u [tell_draws]`. All fields of the state must be arrays.
     """
 
     ask: Callable[..., None]
@@ -113,67 +113,65 @@ class Kernels(NamedTuple):
     n_initial: int
     ask_draws: int
     tell_draws: int
-    sweep: str | None = None  # where asks are sweeps: the field of the state, `[1]`, that counts them
+    sweep: str | None = None  # if asks are sweeps: the field of the state, `[1]`, that counts them
 
 
 class Planner:
-    """What a planner inherits from. It writes `init`, `ask`, `tell` and `policy`, and the rest only if it wants to.
+    """The base class of planners. A subclass must define `init`, `ask`, `tell` and `policy`; the rest is optional.
 
-    It is a frozen dataclass; its fields are its hyperparameters. Its state is a NamedTuple of arrays and plain numbers: what
-    a checkpoint stores. `self.setup` is what it may know, from `resolve` on.
+    A planner is a frozen dataclass whose fields are its hyperparameters. Its state is a NamedTuple of arrays and plain
+    numbers, which a checkpoint stores. After `resolve`, `self.setup` is what the planner may know of its problem.
     """
 
-    name: ClassVar[str] = (
-        ""  # on the command line and in files; by default the class's name in lower case with hyphens
-    )
+    # The name on the command line and in files; by default that of the class in lower case with hyphens.
+    name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
-    first_budget: ClassVar[int] = 1_000_000  # queries, where a plan is given neither a budget nor an accuracy
-    growing: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # fields of the state whose shape and dtype the run decides
+    first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
+    # The fields of the state whose shape and dtype are known only during the run.
+    growing: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
 
-    # To be written.
+    # To be defined by every planner.
 
     def init(self, rng: np.random.Generator) -> Any:
         """The state before the first query."""
         raise _unwritten(self, "init")
 
     def ask(self, state: Any, rng: np.random.Generator) -> Ask | None:
-        """What to simulate next; None when the planner is done. Does not change the state; its size is not random."""
+        """What to simulate next; None when the planner is done. Must not change the state; its size must not be random."""
         raise _unwritten(self, "ask")
 
     def tell(self, state: Any, answers: Answers, rng: np.random.Generator) -> Any:
-        """Fold the answers in; returns the state, which may be the same object with its arrays changed in place."""
+        """Update the state with the answers and return it; it may be the same object with its arrays changed in place."""
         raise _unwritten(self, "tell")
 
     def policy(self, state: Any) -> ReadOut:
-        """Read the policy out."""
+        """The policy of a state."""
         raise _unwritten(self, "policy")
 
-    # To be written where wanted.
+    # Optional.
 
     def resolve(self, setup: Any) -> Self:
-        """The planner with every hyperparameter filled in, bound to the setup; or an InputError, before any query.
+        """The planner with every hyperparameter filled in, bound to the setup; raises InputError if it cannot work there.
 
-        `setup` is a `CoreSetup`, or a plain `Setup` where `needs_core` is False.
+        `setup` is a `CoreSetup`, or a plain `Setup` if `needs_core` is False. Called before the first query.
         """
         return self.bind(setup)
 
     def size(self, state: Any) -> int | None:
-        """How many queries the next ask makes; None when the planner is done. Write it where an ask is costly."""
+        """The number of queries of the next ask; None when the planner is done. Define it if making an ask is costly."""
         ask = require_ask(self, self.ask(state, np.random.default_rng(0)))
         return None if ask is None else ask.size
 
     def numbers(self, state: Any) -> Mapping[str, float | Sum]:
-        """Numbers for one row of the trace; changes nothing."""
+        """Numbers for one row of the trace; must not change the state."""
         return {}
 
     def verdict(self, state: Any) -> Verdict | None:
-        """What the planner thinks of its result, from what it has seen alone; None where it has no doubts."""
+        """The planner's judgement of its result, from its state alone; None if it has nothing to say."""
         return None
 
     def core(self, state: Any) -> CoreSet | None:
@@ -181,30 +179,31 @@ class Planner:
         return None
 
     def stored(self, state: Any) -> Stored | None:
-        """The samples that the planner keeps, for planners that solve on them; else None."""
+        """The stored samples, for a planner that solves on them; else None."""
         return None
 
     def check(self, state: Any) -> None:
-        """Raise a ValueError if the growing fields of a state that was read from a file do not fit together."""
+        """Raise ValueError if the `growing` fields of a state that was read from a file do not fit together."""
         return None
 
     def kernels(self) -> Kernels | None:
-        """The compiled form, where there is one."""
+        """The compiled form of the planner, or None."""
         return None
 
     def warm_up(self, state: Any, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
-        """Have all compiled that `tell` will call, and change nothing; `made_up` answers an ask without a simulator.
+        """Make Numba compile everything that `tell` will call, without changing the state.
 
-        By default one whole step on a copy of the state, for planners whose steps are small.
+        `made_up` answers an ask without a simulator. By default this is one whole step on a copy of the state, which suits
+        planners whose steps are small.
         """
         ask = require_ask(self, self.ask(state, rng))
         if ask is not None and ask.core_index is not None:
             trial = type(state)(*(copy.copy(value) for value in state))
             require_state(self, self.tell(trial, made_up(ask), rng), state)
 
-    # Given.
+    # Provided by this class.
 
-    setup: Any = None  # what `bind` remembers; a CoreSetup where the planner needs a core set
+    setup: Any = None  # set by `bind`; a CoreSetup if the planner needs a core set
 
     def bind(self, setup: Setup) -> Self:
         """A copy that knows its setup, and nothing that was derived from another."""
@@ -213,12 +212,12 @@ class Planner:
         return bound
 
     def settings(self) -> dict[str, Any]:
-        """The hyperparameters as JSON types; of arrays a digest."""
+        """The hyperparameters as JSON types; arrays are replaced by their digest."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def options(cls) -> list[str]:
-        """The names of the hyperparameters that can be given as text: all but arrays."""
+        """The names of the hyperparameters that can be given as text, that is, all but arrays."""
         return [f.name for f in dataclasses.fields(cls) if not f.metadata.get("array")]  # type: ignore[arg-type]
 
 
@@ -228,7 +227,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# The contract, checked while a planner runs: what its author needs to read.
+# The contract, checked while a planner runs; the errors are written for the planner's author.
 
 _WRITTEN = {
     "init": "init(self, rng) -> state, a NamedTuple of arrays and plain numbers",
@@ -239,7 +238,7 @@ _WRITTEN = {
 
 
 def require_planner(planner: Any) -> None:
-    """An InputError unless `planner` is a planner with all four methods."""
+    """Raise InputError unless `planner` is a planner with all four methods."""
     if isinstance(planner, type) and issubclass(planner, Planner):
         raise InputError(
             f"`plan(planner=...)` was given the class {planner.__name__}; write {planner.__name__}()."
@@ -261,14 +260,14 @@ def _unwritten(planner: Planner, method: str) -> InputError:
 
 
 def broken(planner: Planner, what: str, contract: str) -> InputError:
-    """The error for a planner that breaks its contract."""
+    """The error for a planner that breaks its contract: `what` it did, and what the `contract` is."""
     return InputError(
         f"The planner '{planner.name}' {what}. The contract is: {contract}. See docs/add-a-planner.md."
     )
 
 
 def require_state(planner: Planner, state: Any, like: Any = None) -> Any:
-    """The state that `init` or `tell` returned, or an InputError."""
+    """The state that `init` or `tell` returned, checked; else raises InputError."""
     method = "init" if like is None else "tell"
     if like is not None and type(state) is not type(like):
         what = f"returned a {type(state).__name__} from `tell` where the state is a {type(like).__name__}"
@@ -284,7 +283,7 @@ def require_state(planner: Planner, state: Any, like: Any = None) -> Any:
 
 
 def require_ask(planner: Planner, ask: Any) -> Ask | None:
-    """The ask that a planner returned, or an InputError."""
+    """The ask that a planner returned, checked; else raises InputError."""
     if ask is None or isinstance(ask, Ask):
         if ask is not None and ask.core_index is not None and isinstance(planner.setup, CoreSetup):
             index, m = np.asarray(ask.core_index), planner.setup.m
@@ -303,7 +302,7 @@ def require_ask(planner: Planner, ask: Any) -> Ask | None:
 
 
 def require_policy(planner: Planner, read: Any) -> ReadOut:
-    """The read-out of a policy, or an InputError."""
+    """The policy that a planner returned, checked; else raises InputError."""
     d = planner.setup.dimension
     try:
         theta, scale = np.asarray(read[0], dtype=np.float64), float(read[1])

@@ -1,4 +1,4 @@
-"""The planners by name, with their settings."""
+"""The built-in planners by name, and their settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PLANNERS: dict[str, type[Planner]] = {
 
 
 def options(name: str) -> list[str]:
-    """The settings of a planner that can be given by name=value."""
+    """The names of a planner's settings that can be given as name=value."""
     if name not in PLANNERS:
         raise InputError(f"There is no planner '{name}'.{nearest(name, PLANNERS)}")
     return PLANNERS[name].options()
 
 
 def make_planner(name: str, settings: Mapping[str, Any]) -> Planner:
-    """A planner by its command-line name, with settings by their names."""
+    """The planner with this command-line name and these settings."""
     known = options(name)
     for key in settings:
         if key not in known:

@@ -1,4 +1,4 @@
-"""`SampledLP`: the paper's relaxed LP on samples that were drawn once."""
+"""`SampledLP`: the paper's relaxed LP, solved on samples that are drawn once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from . import doubts
 from .doubts import Verdict, few_samples, with_stored
 from .protocol import CoreSetup, Planner, ReadOut
 
-LARGEST = 100_000  # constraints: sampled states times actions
-BATCH = 4096  # pairs in an ask at most: what a fault of the simulator can cost
-_ACTIVE = 1e-5  # slack, or the multipliers of theta's bounds, above this are no rounding
+LARGEST = 100_000  # the most constraints: sampled states times actions
+BATCH = 4096  # the most pairs per ask, which is what a fault of the simulator can lose
+_ACTIVE = 1e-5  # slack, or multipliers of theta's bounds, above this are more than rounding
 
 
 class State(NamedTuple):
-    """The samples (`sampled/samples.py`), and what the LP made of them; NaN where no optimum was verified."""
+    """The LP's optimum, NaN if none could be verified, and the samples (`sampled/samples.py`)."""
 
     theta: FloatArray  # [d]
     value: float
@@ -53,23 +53,24 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledLP(Planner):
-    """The paper's relaxed LP on samples: n next states of every core pair are drawn once, and the LP on them is solved.
+    """The paper's relaxed LP on samples: draws n next states of every core pair once, and solves the LP on them.
 
-    It is `eq:QRALP-dual` with P^ in place of P:
+    It is `eq:QRALP-dual` with the empirical P^ in place of P:
 
         min <start, V>  s.t.  V(y) >= phi(y, a) . theta at every sampled state,  Phi~ theta + slack >= r + gamma P^ V.
 
-    Two things keep it finite where the core set is incomplete: bounds on theta, and slack at a price above its worth
-    where the core is complete. Either being used makes the result doubtful. Half of the start is spread over all sampled
-    states, so that V is pinned down everywhere (for a complete core it does not change the optimum). The LP's own theta
-    is not unique and never acted on: V is backed up once, theta = pinv(Phi~) (r + gamma P^ V), and the policy is greedy.
+    Two things keep it finite if the core set is incomplete: bounds on theta, and slack, whose price makes it useless if the
+    core set is complete. If either is used, the result is doubtful. Half of the start distribution is spread over all
+    sampled states, so that V is determined everywhere (with a complete core set this does not change the optimum). The LP's
+    own theta is not unique and is not used: V is backed up once, theta = pinv(Phi~) (r + gamma P^ V), and the policy is
+    greedy.
 
-    On an exact linear MDP this is the optimal policy of the sampled model, the same as value iteration finds on it, in
-    more time: it is here for study, and for its verified optimum. At most 100,000 constraints.
+    On an exact linear MDP this is the optimal policy of the sampled model, which value iteration finds in less time: the
+    planner is here for study, and for its verified optimum. The LP may have at most 100,000 constraints.
 
     Parameters
     ----------
-    samples: n, for each core pair; by default what the budget allows, and more where a resumed run's budget is raised.
+    samples: n per core pair; by default as many as the budget allows, and more if a resumed run's budget is raised.
     n_initial: draws from nu0.
     """
 
@@ -92,7 +93,7 @@ class SampledLP(Planner):
                 f"m = {setup.m} core pairs. Raise the budget."
             )
         require_solvable(n, setup, self.n_initial)
-        _ = setup.frame.matrix  # refuses what is too large, before samples are paid for
+        _ = setup.frame.matrix  # raises if the core set is too large, before any query is made
         return planner
 
     def init(self, rng: np.random.Generator) -> State:
@@ -102,7 +103,7 @@ class SampledLP(Planner):
 
     @property
     def _n(self) -> int:
-        """Samples of each core pair."""
+        """The number of samples per core pair."""
         return self.samples or self.setup.budget // self.setup.m
 
     def size(self, state: State) -> int | None:
@@ -123,7 +124,7 @@ class SampledLP(Planner):
         return self._solved(state) if state.filled == self._n * self.setup.m else state
 
     def _solved(self, state: State) -> State:
-        """Solve on all samples. They are paid for, so that they are kept where no answer can be verified."""
+        """Solve on all samples. If no answer can be verified, the samples are kept, since they have been paid for."""
         state = state._replace(solved=self._n)
         samples = self.stored(state)
         assert samples is not None
@@ -134,15 +135,15 @@ class SampledLP(Planner):
         return state._replace(**found._asdict())
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
-        """Nothing of it is compiled, and an LP would be solved for nothing."""
+        """Does nothing: there is no compiled code, and an LP would be solved in vain."""
 
     def on(self, stored: Stored) -> tuple[ReadOut, Verdict | None]:
-        """The LP on samples that another planner stored: the policy, and the doubts, if any."""
+        """Solve the LP on samples that another planner stored: the policy, and the doubts, if any."""
         require_solvable(stored.n, CoreSetup.of_stored(stored), length(stored.initial_features))
         found = solve_sampled(stored)
         return ReadOut(found.theta, math.inf), with_stored(_at_bounds(found.slack, found.bound), stored)
 
-    # What came of it.
+    # Results.
 
     def policy(self, state: State) -> ReadOut:
         return ReadOut(state.theta.copy(), 1.0 if math.isnan(state.value) else math.inf)
@@ -179,7 +180,7 @@ def _at_bounds(slack: float, bound: float) -> Verdict | None:
 
 
 def require_solvable(n: int, setup: CoreSetup, n_initial: int) -> None:
-    """An InputError where n samples of each core pair make a larger LP than is solved."""
+    """Raise InputError if n samples per core pair make the LP too large."""
     m, A = setup.m, setup.n_actions
     rows = (n * m + n_initial) * A
     if rows > LARGEST:

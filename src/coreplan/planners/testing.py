@@ -1,10 +1,10 @@
-"""`check_planner`: the contract that every planner keeps, as tests that its author can run.
+"""`check_planner`: the contract of planners, as tests that a planner's author can run.
 
     from coreplan.planners.testing import check_planner
     check_planner(MyPlanner())
 
-Each check plans small problems with the planner and raises an AssertionError that says what is broken. This module stands
-above all other parts, and nothing imports it: planners themselves never see a run.
+Each check plans small problems with the planner and raises an AssertionError that says what is broken. This module imports
+parts above `planners`, and no other module imports it: planners themselves know nothing of runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..problem import FunctionModel, Problem, make
 from ..run import Run, RunFolder
 from .protocol import Planner, require_planner
 
-BUDGET = 1500  # queries of a run; a planner that needs more is given `budget`
+BUDGET = 1500  # queries per run, by default
 Check = Callable[[Planner, int], None]
 CHECKS: dict[str, Check] = {}
 
@@ -37,8 +37,8 @@ def check_planner(planner: Planner, *, budget: int = BUDGET, only: str | None = 
 
     Parameters
     ----------
-    planner: as a user would give it, with any settings.
-    budget: queries of each run; the checks plan some forty times.
+    planner: as a user would pass it to `plan`, with any settings.
+    budget: queries per run; the checks plan some forty times.
     """
     for _, check in planner_checks(planner, budget=budget, only=only):
         check()
@@ -63,7 +63,7 @@ def _check(check: Check) -> Check:
 
 
 def _problems() -> list[Problem]:
-    """Small ones of every kind: dense, sparse, as NumPy functions, with masks, with ends, with dependent core features."""
+    """Small problems of every kind: dense, sparse, NumPy functions, masks, ends of episodes, dependent core features."""
     return [
         make("random-linear"), make("river-swim"), make("random-linear:compiled=false"), masked_corridor(),
         ending_corridor(), make("hard-linear"),
@@ -71,14 +71,14 @@ def _problems() -> list[Problem]:
 
 
 def _corridor(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
-    """Six places; action 1 goes right and slips now and then, 0 goes left, 2 stays and pays a little in the middle."""
+    """A step between six places: action 1 goes right but sometimes slips, 0 goes left, 2 stays and pays 0.1 at place 2."""
     slip = rng.random(len(x)) < 0.1
     y = np.clip(x + np.where(a == 1, np.where(slip, -1, 1), np.where(a == 0, -1, 0)), 0, 5)
     return (x == 5) * 1.0 * (a == 1) + 0.1 * ((x == 2) & (a == 2)), y
 
 
 def masked_corridor() -> Problem:
-    """A corridor in which left is forbidden at its left end, and staying on odd places; forbidden pairs pay NaN."""
+    """A corridor where going left is forbidden at the left end, and staying at odd places; forbidden pairs pay NaN."""
 
     def mask(x: Any) -> Any:
         return np.stack([x > 0, np.ones(len(x), dtype=bool), x % 2 == 0], axis=1)
@@ -92,7 +92,7 @@ def masked_corridor() -> Problem:
 
 
 def ending_corridor() -> Problem:
-    """A corridor on a line with two nodes, which ends at its right end with a reward of 1."""
+    """A corridor on the interval [0, 1], where reaching the right end pays 1 and ends the episode."""
 
     def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
         place, over = x[:, 0], x[:, 1] != 0
@@ -141,7 +141,7 @@ def _same(one: Any, two: Any, what: str) -> None:
 
 @_check
 def settings_round_trip(planner: Planner, budget: int) -> None:
-    """Settings are JSON, and make the same planner again."""
+    """Settings are JSON types, and rebuild the same planner."""
     settings = planner.settings()
     assert json.loads(json.dumps(settings)) == settings, f"settings are not JSON types: {settings}"
     given = {name: settings[name] for name in planner.options()}
@@ -169,7 +169,7 @@ def compiled_equals_numpy(planner: Planner, budget: int) -> None:
 
 @_check
 def kill_and_resume(planner: Planner, budget: int) -> None:
-    """A run that goes on from a checkpoint, in a process that knows nothing else, ends as if it had never stopped."""
+    """A run that is resumed from its checkpoint alone ends as if it had never stopped."""
     for problem in _problems():
         whole = _planned(planner, problem, budget, seed=2)
         with tempfile.TemporaryDirectory() as folder:
@@ -179,10 +179,10 @@ def kill_and_resume(planner: Planner, budget: int) -> None:
 
 
 def _stopped(planner: Planner, problem: Problem, budget: int, seed: int, out: Path) -> None:
-    """Leave in `out` what a run leaves that is killed after its second checkpoint."""
+    """Leave in `out` what a run leaves behind when it is killed after its second checkpoint."""
 
     class Killed(BaseException):
-        """Not an error of ours: nothing handles it."""
+        """Not an Exception, so that nothing handles it."""
 
     class Bar:
         def __init__(self) -> None:
@@ -202,7 +202,7 @@ def _stopped(planner: Planner, problem: Problem, budget: int, seed: int, out: Pa
 
 @_check
 def budget_is_never_exceeded(planner: Planner, budget: int) -> None:
-    """Not by a single query, whatever the budget; and the trace counts as the run does."""
+    """A run never makes more queries than its budget, and its trace ends with the number that it made."""
     for more in (0, 1, 17):
         result = _planned(planner, make("river-swim"), budget + more, seed=1)
         assert result.queries <= budget + more, (
@@ -213,10 +213,10 @@ def budget_is_never_exceeded(planner: Planner, budget: int) -> None:
 
 @_check
 def read_out_is_finite(planner: Planner, budget: int) -> None:
-    """A policy can be read out at every moment, and is d finite numbers with a positive scale."""
+    """The policy can be read at any time, and is d finite numbers with a positive scale."""
     for problem in _problems():
         run = Run.of(problem, planner, budget=budget, seed=4)
-        run.policy()  # `require_policy` looks at it
+        run.policy()  # checked by `require_policy`
         while run.left:
             run.advance(run.simulator.queries + budget // 10)
             policy = run.policy()
@@ -229,7 +229,7 @@ def read_out_is_finite(planner: Planner, budget: int) -> None:
 
 @_check
 def looking_changes_nothing(planner: Planner, budget: int) -> None:
-    """Asking and reading out leave the state as it is, and `size` is that of `ask`."""
+    """Methods that only read leave the state unchanged, and `size` agrees with `ask`."""
     run = Run.of(make("random-linear:compiled=false"), planner, budget=budget, seed=4)
     for _ in range(3):
         state, here = run.loop.state, run.planner
@@ -249,7 +249,7 @@ def looking_changes_nothing(planner: Planner, budget: int) -> None:
 
 @_check
 def masks_are_respected(planner: Planner, budget: int) -> None:
-    """A forbidden pair is never simulated (it would pay NaN, which is an error), and never played."""
+    """A forbidden pair is never simulated (it would pay NaN, which is an error), and the policy never takes it."""
     problem = masked_corridor()
     policy = _planned(planner, problem, budget, seed=0).policy
     x = np.arange(6)
@@ -259,14 +259,14 @@ def masks_are_respected(planner: Planner, budget: int) -> None:
 
 @_check
 def ends_of_episodes_are_states(planner: Planner, budget: int) -> None:
-    """A terminated state has a policy too, and is asked about like any other."""
+    """A terminated state has action probabilities like any other state."""
     policy = _planned(planner, ending_corridor(), budget, seed=0).policy
     assert np.isfinite(policy.probabilities(np.array([[0.0, 1.0], [0.3, 0.0]]))).all()
 
 
 @_check
 def faults_of_the_simulator_lose_nothing(planner: Planner, budget: int) -> None:
-    """After a simulator that fails once, a resumed run ends as if nothing had happened."""
+    """If the simulator fails once, the resumed run ends as if nothing had happened."""
     problem = make("random-linear:compiled=false")
     whole = _planned(planner, _failing(problem, at=0), budget, seed=6)
     with tempfile.TemporaryDirectory() as folder:
@@ -280,7 +280,7 @@ def faults_of_the_simulator_lose_nothing(planner: Planner, budget: int) -> None:
 
 
 def _failing(problem: Problem, at: int) -> Problem:
-    """The problem with a simulator of NumPy functions that raises at its call number `at`, once; 0: never."""
+    """The problem with a NumPy simulator that raises once, at call number `at`; 0: never."""
     calls = [0]
 
     def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""From a problem to a plan: the defaults, `plan()`, and runs that were saved."""
+"""From a problem to a plan: the defaults, `plan()`, and loading saved runs."""
 
 from .defaults import choose, default_planner, documented_settings, planner_by_name
 from .judged import certified, evaluated

@@ -1,4 +1,4 @@
-"""What is done where nobody has chosen: planner, budget, accuracy, settings. Once, for Python and for the command line."""
+"""The defaults for planner, budget, accuracy and settings, shared by Python and the command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..planners import Grow, Planner, PlugIn, make_planner, options, require_pla
 from ..problem import Problem
 from ..run import Started
 
-CAP = 10_000_000  # queries, where an accuracy is asked for and no budget is given
-ACCURACY = "1%"  # where neither a budget nor an accuracy is asked for
+CAP = 10_000_000  # the budget in queries, if an accuracy is given and no budget
+ACCURACY = "1%"  # the accuracy, if neither a budget nor an accuracy is given
 
-# Settings that were measured to work on built-in problems. Found by search on seeds other than those reported in the
-# documentation, by the true value: they show what Algorithm 1 can do, and nobody has such rates for a new problem.
+# Settings that work on built-in problems. They were found by search against the true value, on seeds other than those
+# reported in the documentation: they show what Algorithm 1 can do, but nobody has such rates for a new problem.
 _COMMON = {"K": 5, "eta": 2e-4, "beta": 0.02, "alpha": 0.006}  # D = sqrt(d) / (1 - gamma), the default
 _DOCUMENTED: dict[tuple[str, str], dict[str, Any]] = {
     ("primal-dual", "random-linear"): _COMMON,
@@ -26,19 +26,19 @@ _DOCUMENTED: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def documented_settings(planner: str, problem_name: str) -> Mapping[str, Any]:
-    """The settings documented for a built-in problem, by its name without parameters; none is {}."""
+    """The settings documented for a built-in problem, found by its name without parameters; {} if there are none."""
     return dict(_DOCUMENTED.get((planner, problem_name.partition(":")[0]), {}))
 
 
 def default_planner(problem: Problem, core: CoreSet | None = None) -> Planner:
-    """`PlugIn` with a core set, `Grow` without."""
+    """`PlugIn` if there is a core set, else `Grow`."""
     return PlugIn() if core is not None or problem.core_pairs is not None else Grow()
 
 
 def planner_by_name(
     name: str, problem: Problem, settings: Mapping[str, Any], started: Started | None = None
 ) -> Planner:
-    """The planner of a name: what a resumed run had of settings, else the documented ones, and `settings` above them."""
+    """The planner with this name. `settings` override those of a resumed run, or else the documented ones."""
     known = documented_settings(name, problem.name)
     if started is not None and started.planner == name:
         known = {k: v for k, v in started.settings.items() if k in options(name)}
@@ -53,7 +53,10 @@ def choose(
     epsilon: float | str | None,
     started: Started | None,
 ) -> tuple[Planner, int]:
-    """The planner and the budget of a run. Without a budget and an accuracy it plans to 1%, where the planner can tell."""
+    """The planner and the budget of a run.
+
+    If neither a budget nor an accuracy is given, the accuracy is 1%, provided that the planner can estimate its own.
+    """
     if planner is None:
         planner = started.make() if started else default_planner(problem, core)
     elif isinstance(planner, str):
@@ -76,7 +79,7 @@ def _can_tell(planner: Planner) -> bool:
 
 
 def _to_accuracy(planner: Planner, epsilon: float | str) -> Planner:
-    """The planner, told to stop at an accuracy; an InputError for one that cannot."""
+    """The planner, set to stop at an accuracy; raises InputError if it cannot estimate its own."""
     if not _can_tell(planner):
         raise InputError(
             f"The planner '{planner.name}' cannot tell how accurate it is, so it takes a budget and no epsilon."

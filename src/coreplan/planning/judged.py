@@ -1,4 +1,4 @@
-"""The value of a plan's policy and its certificate: one function each, for Python and for the command line."""
+"""The value of a plan's policy, and its certificate; shared by Python and the command line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..judge import Certificate, Evaluation, certify, evaluate, least_queries
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 
-QUERIES = 50_000  # of a certificate, or as many as its core set needs at least
+QUERIES = 50_000  # of a certificate by default, or more if its core set needs more
 
 
 def evaluated(
     problem: Problem, policy: SoftmaxPolicy, rollouts: int | None = None, seed: int = 0
 ) -> Evaluation | None:
-    """The policy's value, exact where the problem can be enumerated, else by rollouts; None for 0 of them.
+    """The policy's value: exact if the problem can be enumerated, else by rollouts, or None for `rollouts=0`.
 
-    By default 1,000 rollouts of a compiled simulator, 100 of another, which may be slow.
+    The default is 1,000 rollouts of a compiled simulator, and 100 of any other, which may be slow.
     """
     require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
     if problem.tabular is None and rollouts == 0:
@@ -33,7 +33,7 @@ def certified(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Certificate:
-    """The certificate of a policy on the core pairs that its run used or chose; by default with enough queries for them."""
+    """The certificate of a policy on the core pairs that its run used or chose; enough queries for them by default."""
     if core is None and problem.core_pairs is None:
         raise InputError("No core set was given or found, so there is nothing to certify on.")
     core = CoreSet.of(problem) if core is None else core

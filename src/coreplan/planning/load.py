@@ -1,4 +1,4 @@
-"""Runs that were saved: everything a folder holds, as one value."""
+"""Loading a saved run: everything in its folder, as one value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
-    """What `plan(..., out=folder)` gave, read from its folder: policy, trace, settings, evaluation, certificate, core.
+    """The result of `plan(..., out=folder)`, read from its folder: policy, trace, settings, evaluation, certificate, core.
 
-    A policy of a built-in problem finds its features by itself; for a problem of your own give `problem`, or the policy
-    cannot act. Reading executes nothing. Samples that a planner kept are not part of it: resume the run for those.
+    The features of a built-in problem are found by its name; for a problem of your own pass `problem`, otherwise the policy
+    cannot act. Loading executes no code. Stored samples are not included: resume the run to get them.
     """
     folder = Path(folder)
     record = read_record(folder / "run.json")
@@ -55,7 +55,7 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
 
 
 def _core(folder: Path, name: str, problem: Problem | None) -> CoreSet | None:
-    """The pairs that the run used or chose; the problem's own where nothing else is in the folder."""
+    """The core pairs that the run used or chose; the problem's own if the folder has no others."""
     if problem is None and name:
         problem = make(name)
     if problem is None:

@@ -1,4 +1,4 @@
-"""`plan`: from a problem to a policy, with budget, progress, checkpoints, evaluation and certificate."""
+"""`plan`: from a problem to a policy, with a budget, progress, checkpoints, an evaluation and a certificate."""
 
 from __future__ import annotations
 
@@ -44,29 +44,28 @@ from .judged import certified, evaluated
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run gives: the policy and how it came about."""
+    """The result of a run: the policy, and how it was found."""
 
     policy: SoftmaxPolicy
     queries: int
     status: Status
     trace: Trace
     initial_draws: int  # draws from nu0, counted apart from queries
-    seconds: float  # planning time, without compilation and without evaluating the trace's values
+    seconds: float  # planning time, without compilation and without computing the trace's values
     warmup_seconds: float
-    planner: (
-        Planner | None
-    )  # with every hyperparameter filled in; None for a loaded run of a planner that is not built in
+    # With every hyperparameter filled in; None for a loaded run of a planner that is not built in.
+    planner: Planner | None
     settings: dict[str, Any]  # the planner's hyperparameters as JSON types
-    reason: str = ""  # why the planner doubts its result, and the cure; or the accuracy that it estimates
-    core: CoreSet | None = None  # the core set that was given, or the pairs that the planner chose
-    stored: Stored | None = None  # the samples that the planner kept, for other planners to solve on
-    evaluation: Evaluation | None = None  # where it was asked for
-    certificate: Certificate | None = None  # where it was asked for
-    refused: str = ""  # why there is no certificate although it was asked for
+    reason: str = ""  # why the result is doubtful, and the cure; or the accuracy that the planner estimates
+    core: CoreSet | None = None  # the core set that was used, or the pairs that the planner chose
+    stored: Stored | None = None  # the samples that the planner stored, for other planners to solve on
+    evaluation: Evaluation | None = None  # if requested
+    certificate: Certificate | None = None  # if requested
+    refused: str = ""  # why there is no certificate although it was requested
 
     @property
     def sentence(self) -> str:
-        """How the run ended, after how many queries, and why."""
+        """How the run ended, after how many queries, and the reason."""
         return f"{self.status.after(self.queries)} {self.reason}".strip()
 
 
@@ -86,33 +85,35 @@ def plan(
     evaluate: bool | int = False,
     certify: bool | int = False,
 ) -> Plan:
-    """Plan: from a problem to ONE compact policy, with at most `budget` simulator queries or to an accuracy `epsilon`.
+    """Find ONE compact policy for a problem, with at most `budget` simulator queries or to an accuracy `epsilon`.
 
     Parameters
     ----------
-    core: the core set; by default the one that the problem brings. A planner that finds its own needs none.
-    planner: by default `PlugIn()`, or `Grow()` where there is no core set. A name such as "core-mirror" will do.
-    budget: simulator queries to spend at most. Without a budget and an accuracy the plan is made to 1%, where the planner
-        can tell its accuracy, and else with the planner's `first_budget`.
-    epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a share of
-        what the optimum is above the uniform policy such as "1%". The budget is then a cap, by default 10 million.
-    seed: same seed, same bits, however often the run is stopped and resumed.
-    out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz, for core.npz where the core pairs are not the
-        problem's own, and for evaluation.json and certificate.json where they are asked for; one run per folder.
+    core: the core set; by default the problem's own. A planner that finds its own pairs needs none.
+    planner: a planner, or a name such as "core-mirror"; by default `PlugIn()`, or `Grow()` if there is no core set.
+    budget: the most simulator queries to make. If neither a budget nor an accuracy is given, the accuracy is 1%, provided
+        that the planner can estimate its own; otherwise the budget is the planner's `first_budget`.
+    epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a
+        fraction of the difference between the optimum and the uniform policy such as "1%". The budget is then a cap, by
+        default 10 million.
+    seed: the same seed gives the same bits, however often the run is stopped and resumed.
+    out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; for core.npz, if the core pairs are not the
+        problem's own; and for evaluation.json and certificate.json, if requested. One run per folder.
         `load_run(folder)` reads all of it.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
-    resume: go on from the folder's checkpoint; in an empty folder, start. What is left out (planner, its settings, budget)
-        is as it was; the budget may be raised, and rates that were filled in for the first budget are kept. Where you do
-        give a planner, its settings must be those of the run: `CoreMirror()` is refused where it began with output="greedy".
+    resume: continue from the folder's checkpoint; in an empty folder, start. What is left out (planner, its settings,
+        budget) is taken from the run. The budget may be raised; rates that were set for the first budget are kept. If you
+        do pass a planner, its settings must be those of the run: `CoreMirror()` is refused if the run began with
+        output="greedy".
     checkpoint_seconds: time between checkpoints.
-    block: queries that share one stream of simulator noise, and at most so many per call; by default as the model asks for
-        (`model.block`, else 16,384). It changes the noise, so it belongs to the run.
-    evaluate: True for the value of the policy, exact where that is possible, else by rollouts; or the number of rollouts.
-    certify: True for a certificate from fresh queries, or the number of these queries. A refusal does not lose the plan: it
-        stands in `refused`.
+    block: the number of queries that share one stream of simulator noise, and the most per call; by default that of the
+        model (`model.block`, else 16,384). It changes the noise, so it is part of the run's settings.
+    evaluate: True for the value of the policy, exact if possible, else by rollouts; or the number of rollouts.
+    certify: True for a certificate from fresh queries, or the number of these queries. If it cannot be made, the plan is
+        returned nevertheless, with the reason in `refused`.
 
-    Ctrl-C stops after the current batch, writes a checkpoint and returns what was reached; a second one
-    abandons the batch. An error of the simulator is raised, after a checkpoint of every batch before the faulty one.
+    Ctrl-C stops after the current batch, writes a checkpoint and returns the policy reached so far; a second one
+    abandons the batch. An error of the simulator is raised after a checkpoint with every batch before the faulty one.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
@@ -148,7 +149,7 @@ def plan(
 def _config(
     problem: Problem, core: CoreSet | None, planner: Planner, seed: int, block: int
 ) -> dict[str, Any]:
-    """What must agree for a checkpoint to be resumed, as JSON types."""
+    """What must agree for a checkpoint to be resumable, as JSON types."""
     return {
         "problem": problem.name,
         "features": fingerprint(problem.features),
@@ -164,7 +165,7 @@ def _config(
 
 @dataclass(frozen=True)
 class _Judges:
-    """What is asked for beside the policy."""
+    """What was requested besides the policy."""
 
     evaluate: bool | int
     certify: bool | int
@@ -188,7 +189,7 @@ class _Judges:
         try:
             queries = None if self.certify is True else self.certify
             return certified(problem, core, policy, queries=queries, seed=self.seed), ""
-        except CoreplanError as error:  # the plan is finished and must not be lost
+        except CoreplanError as error:  # the plan is complete and must not be lost
             return None, str(error)
 
 
@@ -225,8 +226,8 @@ class _Session:
             result = self._finish(status, warmup)
         except CoreplanError:
             bar.close()
-            if folder:  # every batch before the faulty one; a resume asks the faulty one again
-                with suppress(FileError):  # a full disk is what may have brought us here
+            if folder:  # keeps every batch before the faulty one; a resume repeats the faulty one
+                with suppress(FileError):  # the error may have been a full disk
                     folder.save_checkpoint(run)
                     folder.write_record(self._record("failed", warmup))
             raise
@@ -241,9 +242,9 @@ class _Session:
             due = run.due
             try:
                 run.advance(due, interrupt)
-            except KeyboardInterrupt:  # the second Ctrl-C: this batch never happened
+            except KeyboardInterrupt:  # the second Ctrl-C: this batch was undone
                 interrupt.asked = True
-            # Before any checkpoint, so that a resumed run has the same rows.
+            # Recorded before any checkpoint, so that a resumed run has the same rows.
             if run.simulator.queries >= due or not run.left:
                 run.record()
             bar.update(run.simulator.queries)

@@ -1,4 +1,4 @@
-"""A run: its steps, the loop, its folder, trace and progress."""
+"""A run of a planner: its steps, the loop, its folder, its trace and its progress bar."""
 
 from .folder import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, RunFolder, Started, core_of, read_record
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop

@@ -1,4 +1,4 @@
-"""A run's folder: policy.npz, run.json, trace.csv, checkpoint.npz and core.npz, each whole at any moment."""
+"""A run's folder: policy.npz, run.json, trace.csv, checkpoint.npz and core.npz. None is ever half written."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ VERSION = 2
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
 EVALUATION_FILE, CERTIFICATE_FILE = "evaluation.json", "certificate.json"
-_LEFT_OUT = (None, "auto")  # settings that a planner fills in by itself
+_LEFT_OUT = (None, "auto")  # values of settings that a planner fills in by itself
 
 
 class Started(NamedTuple):
-    """The run that a folder holds: what it was started with."""
+    """What the run in a folder was started with."""
 
     planner: str
-    settings: dict[str, Any]  # as JSON types; of arrays a digest
+    settings: dict[str, Any]  # as JSON types; arrays are replaced by a digest
     budget: int | None
 
     def make(self) -> Planner:
-        """The planner of that run, where it is built in."""
+        """The planner of that run; raises FileError if it is not built in."""
         if self.planner not in PLANNERS:
             raise FileError(
                 f"The run was made by the planner '{self.planner}', which is not built in. Give it again: "
@@ -43,7 +43,7 @@ class Started(NamedTuple):
         return make_planner(self.planner, {k: v for k, v in self.settings.items() if k in known})
 
     def fill_in(self, planner: Planner) -> Planner:
-        """A planner with what was left out as it was in that run, so that its budget may be raised."""
+        """The planner with settings that were left out taken from that run, so that its budget may be raised."""
         given = planner.settings() if planner.name == self.planner else {}
         can = set(given) & set(planner.options())
         missing = {k: v for k, v in self.settings.items() if k in can and given[k] in _LEFT_OUT}
@@ -51,15 +51,15 @@ class Started(NamedTuple):
 
 
 class RunFolder:
-    """Where a run keeps its files. `config` is what must agree for a checkpoint to be resumed."""
+    """The folder in which a run keeps its files. A checkpoint can be resumed only if `config` agrees."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config: dict[str, Any] = {}
-        self.core_file: str | None = None  # the digest of what core.npz holds
+        self.core_file: str | None = None  # the digest of the pairs in core.npz
 
     def started(self) -> Started | None:
-        """What the run in this folder was started with; None where there is no checkpoint yet."""
+        """What the run in this folder was started with; None if there is no checkpoint yet."""
         path = self.path / CHECKPOINT_FILE
         if not path.exists():
             return None
@@ -77,7 +77,7 @@ class RunFolder:
         return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
 
     def save_checkpoint(self, run: Run) -> None:
-        """Everything that a resume needs, in one file, written atomically."""
+        """Write everything that a resume needs into one file, atomically."""
         meta = {
             "format": KIND,
             "version": VERSION,
@@ -93,7 +93,7 @@ class RunFolder:
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
     def load_checkpoint(self, run: Run) -> None:
-        """Put a run where its checkpoint was written: state, trace, streams and counters."""
+        """Restore a run from its checkpoint: state, trace, streams and counters."""
         path = self.path / CHECKPOINT_FILE
         arrays, meta = files.read_npz(path, KIND, VERSION)
         self._compare(meta.get("config"))
@@ -121,7 +121,7 @@ class RunFolder:
             )
 
     def write_results(self, policy: SoftmaxPolicy, trace: Trace, record: dict[str, Any]) -> None:
-        """The files for people: the policy, the trace, and run.json last, since it says how the run ended."""
+        """Write the results: the policy, the trace, and run.json last, since it says how the run ended."""
         policy.save(self.path / POLICY_FILE)
         files.write_atomic(self.path / TRACE_FILE, trace.csv().encode())
         self.write_record(record)
@@ -130,22 +130,22 @@ class RunFolder:
         files.write_json(self.path / RUN_FILE, {**self.config, "core_file": self.core_file, **record})
 
     def write_judged(self, name: str, record: dict[str, Any] | None) -> None:
-        """What was found about the policy, as JSON; None takes away what an earlier policy had."""
+        """Write an evaluation or a certificate of the policy as JSON; None deletes that of an earlier policy."""
         if record is None:
             (self.path / name).unlink(missing_ok=True)
         else:
             files.write_json(self.path / name, record)
 
     def write_core(self, core: CoreSet, problem: Problem) -> None:
-        """Keep core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
-        numbers = core.states.dtype.kind in "fiub"  # files hold nothing else
+        """Save core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
+        numbers = core.states.dtype.kind in "fiub"  # files hold numbers only
         if numbers and digest_of(core) != own_digest(problem):
             core.save(self.path / CORE_FILE)
             self.core_file = digest_of(core)
 
 
 def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:
-    """The state in a checkpoint, of the type of `like`: arrays of the same dtype and shape, but for those that grow."""
+    """The state in a checkpoint; it must have the type of `like` and, except for growing fields, its dtypes and shapes."""
     state = type(like)(**{name.removeprefix("state."): a for name, a in arrays.items()})
     plain = {}
     for name, old, new in zip(like._fields, like, state, strict=True):
@@ -159,17 +159,17 @@ def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:
 
 
 def digest_of(core: CoreSet) -> str:
-    """A short hash of the pairs."""
+    """A short hash of the core pairs."""
     return digest(core.states, core.actions)
 
 
 def own_digest(problem: Problem) -> str | None:
-    """That of the core set which the problem brings."""
+    """The hash of the core set that comes with the problem, if any."""
     return None if problem.core_pairs is None else digest_of(CoreSet.of(problem))
 
 
 def core_of(path: Path, problem: Problem) -> CoreSet | None:
-    """The pairs that the run at `path`, a folder or its policy.npz, used or chose; None: the problem's own."""
+    """The core pairs that the run at `path` (a folder, or its policy.npz) used or chose; None: the problem's own."""
     folder = path.parent if path.name == POLICY_FILE else path
     file, record = folder / CORE_FILE, read_record(folder / RUN_FILE)
     if not file.exists():
@@ -190,7 +190,7 @@ def core_of(path: Path, problem: Problem) -> CoreSet | None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What run.json says; nothing where there is none."""
+    """The content of run.json; {} if there is none."""
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The one loop, at two speeds: ask, simulate, tell.
+"""The loop of a run (ask, simulate, tell) in two forms that give the same bits.
 
 `PythonLoop` drives any planner and any model through the public protocol. `CompiledLoop` runs the same
-steps inside Numba, where model, features and planner all have kernels. Both consume the two random
-streams in the same order and call the same kernels, so that they give the same bits (a test checks it).
+steps inside Numba, if model, features and planner all have kernels. Both consume the two random
+streams in the same order and call the same kernels, so that their results agree bit by bit (a test checks it).
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from ..problem import CompiledModel
 from ..simulate import Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
 from .progress import Interrupt
 
-_PATIENCE = 0.1  # seconds of asks between two looks at progress, checkpoints and Ctrl-C
+_PATIENCE = 0.1  # seconds of asks after which the caller may look at progress, checkpoints and Ctrl-C
 
 
 class Loop(Protocol):
-    """Drives a planner. `state` is what a checkpoint stores of it."""
+    """Drives a planner. `state` is the planner's state, which a checkpoint stores."""
 
     state: Any
 
     def size(self) -> int | None:
-        """How many queries the next ask makes; None when the planner is done."""
+        """The number of queries of the next ask; None when the planner is done."""
 
     def warm_up(self) -> None:
-        """Compile what will be called."""
+        """Compile everything that will be called."""
 
     def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
-        """Make at least one ask, and at most as many as bring the count of queries to `until` or above.
+        """Make at least one ask, and stop once the number of queries reaches `until`, if not earlier.
 
-        Never goes beyond `budget`; the caller has seen that one more ask fits.
-        On an error nothing of the faulty ask has happened: state, streams and counters are where it began
-        (where compiled code raises by itself, where the chunk of asks began).
+        Never exceeds `budget`; the caller has made sure that one more ask fits.
+        After an error the faulty ask has left no trace: state, streams and counters are as they were before it
+        (if compiled code raises by itself, as they were before the chunk of asks).
         """
 
 
 class PythonLoop:
-    """The loop for any model: one batch at a time."""
+    """The loop for any model, one batch at a time."""
 
     def __init__(self, planner: Planner, simulator: Simulator, rng: np.random.Generator) -> None:
         self.planner, self.simulator, self.rng = planner, simulator, rng
@@ -68,17 +68,19 @@ class PythonLoop:
         return self.planner.size(self.state)
 
     def warm_up(self) -> None:
-        """Compile the kernels on made-up answers, so that compiling does not count as planning: no query is made and
-        nothing is changed."""
+        """Compile the kernels on made-up answers, so that compilation does not count as planning time.
+
+        No query is made and nothing is changed.
+        """
         if self.simulator.core is not None:
             self.planner.warm_up(self.state, self._made_up, planner_stream(0))
 
     def _made_up(self, ask: Ask) -> Answers:
-        """Every core pair pays nothing and leads to its own state, and so do draws from nu0."""
+        """Answers without a simulator: every core pair pays 0 and leads back to its own state; initial states are core's."""
         core, features = self.simulator.core, self.simulator.problem.features
         assert core is not None and ask.core_index is not None
         states, initial = core.states[ask.core_index], None
-        if ask.n_initial:  # a feature map need not know an empty batch
+        if ask.n_initial:  # a feature map need not accept an empty batch
             initial = checked(features, core.states[np.resize(ask.core_index, ask.n_initial)])
         return Answers(
             ask=ask, rewards=np.zeros(len(states)), next_states=states, next_features=checked(features, states),
@@ -93,7 +95,7 @@ class PythonLoop:
                 ask = require_ask(self.planner, self.planner.ask(self.state, self.rng))
                 if ask is None:
                     return
-                # Only the user's own code may be cut short by a second Ctrl-C; it is undone as a whole.
+                # Only here, in the user's own code, may a second Ctrl-C interrupt; then the whole ask is undone.
                 interrupt.abandon = True
                 answers = self.simulator.answer(ask)
                 interrupt.abandon = False
@@ -129,7 +131,7 @@ class Buffers(NamedTuple):
 
 
 def fill(rng: np.random.Generator, u: FloatArray) -> None:
-    """Uniforms into `u`; in compiled code one by one, the same numbers."""
+    """Fill `u` with uniforms; compiled code draws them one by one, with the same numbers."""
     rng.random(out=u)
 
 
@@ -142,11 +144,11 @@ def _fill(rng, u):
     return one_by_one
 
 
-@njit(nogil=True)  # takes functions as arguments, so Numba's cache would never hit
+@njit(nogil=True)  # not cached: it takes functions as arguments, so Numba's cache would never hit
 def _loop(
     n, rng, stream, initial_stream, ask, tell, initial, step, features, data, core, declared, planner, b
 ):
-    """`n` iterations; returns how many were done, fewer if an answer is at fault (it stays in the buffers)."""
+    """Do `n` iterations; returns how many were done: fewer if an answer is invalid, which stays in the buffers."""
     model_data, feature_data = data
     core_states, core_actions, core_features = core
     dimension, radius, limits = declared
@@ -227,10 +229,11 @@ class CompiledLoop:
         self.simulator.box_watch.see(*states)
 
     def _check_kernels(self) -> tuple[States, States]:
-        """The same noise into differently filled arrays: a kernel that leaves entries unwritten, or that draws
-        from elsewhere, gives itself away, and would make runs that cannot be repeated.
+        """Run every kernel twice with the same noise, on output arrays with different content.
 
-        Returns the initial states and the next states of the trial."""
+        A kernel that leaves entries unwritten, or draws from another source, gives two different results; runs with it
+        could not be repeated. Returns the initial states and the next states of the trial.
+        """
         model, features, (states, actions, _) = self.model, self.features, self.core
         seen = []
         for fill_value in (0, 1):
@@ -263,7 +266,7 @@ class CompiledLoop:
         )  # fmt: skip
 
     def _open(self) -> int:
-        """Open the block of the next ask; how many asks it has room for."""
+        """Open the block of the next ask; returns the number of asks that it has room for."""
         simulator, size = self.simulator, self.kernels.n_queries
         if self.kernels.sweep is None:
             simulator.open_block(size)
@@ -271,15 +274,15 @@ class CompiledLoop:
         return simulator.open_sweep(int(getattr(self.state, self.kernels.sweep)[0]))
 
     def _most(self, until: int, budget: int) -> int:
-        """How many asks go into one chunk: up to `until` queries, within the budget, until the watch looks."""
+        """The number of asks in one chunk: up to `until` queries, within the budget, until the watch looks again."""
         simulator, size = self.simulator, self.kernels.n_queries
         n = min(-(-(until - simulator.queries) // size), (budget - simulator.queries) // size)
-        if simulator.watch is not None:  # looks fall on the same asks as in the other loop
+        if simulator.watch is not None:  # it must look at the same asks as in the Python loop
             n = min(n, -(-(simulator.watch.due - simulator.queries) // size))
         return n
 
     def _count(self, n: int) -> None:
-        """`n` asks were answered."""
+        """Count `n` answered asks."""
         self.simulator.count(n * self.kernels.n_queries, n * self.kernels.n_initial)
         self.simulator.used_up(n * self.kernels.n_queries)
 
@@ -297,7 +300,7 @@ class CompiledLoop:
                 here[...] = there
             simulator.return_to(mark)
             restore(self.rng, before)
-            if 0 < done < n:  # the asks before the faulty one were answered: take them again, to the last bit
+            if 0 < done < n:  # repeat the asks before the faulty one, with the same bits
                 self._open()
                 self._count(self._run(done))
             if isinstance(error, Exception) and not isinstance(error, CoreplanError):
@@ -328,7 +331,7 @@ def _raised(error: Exception) -> SimulatorError:
 
 
 def make_loop(planner: Planner, simulator: Simulator, rng: np.random.Generator) -> Loop:
-    """The compiled loop where everything has kernels and an ask fits into a block; else the Python one."""
+    """The compiled loop if everything has kernels and an ask fits into a block, else the Python loop."""
     kernels = planner.kernels() if simulator.core is not None else None
     if kernels is not None and simulator.problem.compiled and kernels.n_queries <= simulator.block:
         return CompiledLoop(planner, kernels, simulator, rng)

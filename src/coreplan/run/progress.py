@@ -1,4 +1,4 @@
-"""Progress for a person at a terminal, and Ctrl-C that stops cleanly."""
+"""A progress bar for a person at a terminal, and a Ctrl-C that stops cleanly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Progress(Protocol):
-    """Told the number of queries so far, a few times a second."""
+    """Something that is updated with the number of queries so far, a few times per second."""
 
     def update(self, queries: int) -> None: ...
     def close(self) -> None: ...
@@ -54,7 +54,7 @@ class Bar:
 
 
 def make_progress(wish: Any, total: int, start: int) -> Progress:
-    """`wish` is True, False, None (a bar if stderr is a terminal) or an object with update and close."""
+    """The progress bar for `wish`: True, False, None (a bar if stderr is a terminal) or an object with update and close."""
     if wish is None:
         wish = sys.stderr.isatty()
     if isinstance(wish, bool):
@@ -63,9 +63,10 @@ def make_progress(wish: Any, total: int, start: int) -> Progress:
 
 
 class Interrupt:
-    """While active, the first Ctrl-C asks to stop after the current batch; the second abandons the batch.
+    """While active, the first Ctrl-C requests a stop after the current batch, and the second one abandons the batch.
 
-    It abandons only while `abandon` says that the user's simulator is at work: nothing of ours is cut short.
+    The second raises KeyboardInterrupt only while `abandon` is set, that is, inside the user's simulator: coreplan's own
+    code is never interrupted.
     """
 
     def __init__(self) -> None:

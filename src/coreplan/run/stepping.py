@@ -1,4 +1,4 @@
-"""A run as values: its steps, one after the other. `plan`, the theory and the benchmarks all go through here."""
+"""`Run`, and `steps`, a run as an iterator of values. `plan`, the theory and the benchmarks all use this module."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NO_LIMIT = 2**62  # queries: a budget that no run reaches
 
 @dataclass(frozen=True)
 class Step:
-    """Where a run stands. `state` is the planner's own and goes on changing: copy what you keep."""
+    """A moment of a run. `state` is the planner's own and will change: copy what you want to keep."""
 
     state: Any
     queries: int
-    row: Mapping[str, float]  # as the trace has it
+    row: Mapping[str, float]  # like a row of the trace
 
 
 def steps(
@@ -41,9 +41,9 @@ def steps(
     stride: int = 1,
     value: Callable[[SoftmaxPolicy], float] | None = None,
 ) -> Iterator[Step]:
-    """A run, step by step: first where it begins, then after every ask, or after `stride` queries where asks are smaller.
+    """A run, step by step: first its start, then a step after every ask, or after `stride` queries if asks are smaller.
 
-    It ends with the budget, or when the planner is done, or when nobody asks for the next step. `value(policy)` adds a
+    It ends when the budget is used up or the planner is done, or when the caller stops iterating. `value(policy)` adds a
     column to the rows.
     """
     require_count("steps", stride=stride)
@@ -64,7 +64,7 @@ class Run:
         self, problem: Problem, core: CoreSet | None, planner: Planner, *, seed: int, block: int | None,
         value: Callable[[SoftmaxPolicy], float] | None = None,
     ) -> None:  # fmt: skip
-        """`planner` is resolved, and so knows its setup."""
+        """`planner` must be resolved, so that it knows its setup."""
         self.problem, self.core, self.planner, self.value = problem, core, planner, value
         self.budget = int(planner.setup.budget)
         self.rng = planner_stream(seed)
@@ -75,7 +75,7 @@ class Run:
         self.simulator.watch = self.watch
         self.loop: Loop = make_loop(planner, self.simulator, self.rng)
         self.trace = Trace()
-        self.sums: dict[str, tuple[float, float]] = {}  # of `Sum`s at the last row of the trace
+        self.sums: dict[str, tuple[float, float]] = {}  # the `Sum`s at the last row of the trace
         self.seconds = 0.0
 
     @classmethod
@@ -83,7 +83,7 @@ class Run:
         cls, problem: Problem, planner: Planner, *, core: CoreSet | None = None, budget: int = NO_LIMIT, seed: int = 0,
         block: int | None = None, value: Callable[[SoftmaxPolicy], float] | None = None,
     ) -> Run:  # fmt: skip
-        """A run of a planner as it is given, with the problem's own core set where none is given."""
+        """A run of a planner that is not yet resolved; by default with the problem's own core set."""
         if not isinstance(problem, Problem):
             raise InputError(f"A run needs a Problem, got {type(problem).__name__}.")
         require_planner(planner)
@@ -99,13 +99,13 @@ class Run:
         return size is not None and size <= self.budget - self.simulator.queries
 
     def warm_up(self) -> None:
-        """Compile what will be called; a policy that breaks its contract is refused here, before a query is paid for."""
+        """Compile everything that will be called; a policy that breaks its contract raises here, before the first query."""
         self.policy()
         if self.left:
             self.loop.warm_up()
 
     def advance(self, until: int, interrupt: Interrupt | None = None) -> None:
-        """At least one ask, and at most as many as bring the count of queries to `until` or above."""
+        """Make at least one ask, and stop once the number of queries reaches `until`, if not earlier."""
         begin = time.perf_counter()
         try:
             self.loop.advance(min(until, self.budget), self.budget, interrupt or Interrupt())
@@ -122,7 +122,7 @@ class Run:
         self.trace.append(self._row())
 
     def step_here(self) -> Step:
-        """Where the run stands, with a row that is not kept."""
+        """The current moment of the run; its row is not added to the trace."""
         return Step(state=self.loop.state, queries=self.simulator.queries, row=self._row())
 
     def _row(self) -> dict[str, float]:
@@ -137,20 +137,20 @@ class Run:
         return row
 
     def _since_last_row(self, name: str, number: float | Sum) -> float:
-        """A `Sum` as its mean since the last row of the trace; other numbers as they are."""
+        """For a `Sum`, its mean since the last row of the trace; for other numbers, the number itself."""
         if not isinstance(number, Sum):
             return float(number)
         total, n = self.sums.get(name, (0.0, 0.0))
         return (number.total - total) / (number.number - n) if number.number > n else math.nan
 
     def policy(self) -> SoftmaxPolicy:
-        """The policy as it is now."""
+        """The current policy."""
         name = self.problem.name if self.problem.name.partition(":")[0] in ZOO else ""
         read = require_policy(self.planner, self.planner.policy(self.loop.state))
         return SoftmaxPolicy(read.theta, read.scale, self.problem.features, name)
 
     def verdict(self) -> Verdict | None:
-        """What the planner doubts about its result, and what the watch over the core's hull has seen."""
+        """The planner's judgement of its result, combined with what the watch over the core's hull has seen."""
         own = self.planner.verdict(self.loop.state)
         return own if self.watch is None else with_watch(own, self.watch)
 
@@ -158,7 +158,7 @@ class Run:
 def setup_for(
     problem: Problem, planner: Planner, core: CoreSet | None, budget: int
 ) -> tuple[CoreSet | None, Setup]:
-    """The core set that a run uses, the problem's own where none is given, and what the planner may know."""
+    """The core set that a run uses (by default the problem's own), and what the planner may know."""
     if core is None and planner.needs_core:
         core = CoreSet.of(problem)
     if core is None or not planner.needs_core:

@@ -1,4 +1,4 @@
-"""The trace of a run: a table of about 200 rows, whatever the budget."""
+"""The trace of a run: a table of about 200 rows, for any budget."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ROWS = 200
 
 
 class Trace:
-    """Columns of numbers, one row a sampled moment; `trace["queries"]` is a column."""
+    """A table of numbers with one row per recorded moment; `trace["queries"]` is a column."""
 
     def __init__(self) -> None:
         self.columns: tuple[str, ...] = ()
         self._rows: list[list[float]] = []
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Add a row; all rows have the same columns."""
+        """Add a row; all rows must have the same columns."""
         if not self.columns:
             self.columns = tuple(row)
         self._rows.append([float(row[name]) for name in self.columns])
@@ -34,18 +34,18 @@ class Trace:
 
     @property
     def rows(self) -> FloatArray:
-        """`[rows, columns]`."""
+        """All numbers, `[rows, columns]`."""
         return np.array(self._rows, dtype=np.float64).reshape(len(self._rows), len(self.columns))
 
     @classmethod
     def of(cls, columns: list[str], rows: FloatArray) -> Trace:
-        """A trace put together again from its parts."""
+        """A trace from the names of its columns and its rows."""
         trace = cls()
         trace.columns, trace._rows = tuple(columns), rows.tolist()
         return trace
 
     def csv(self) -> str:
-        """Comma-separated text; numbers in full precision, nothing for what is not known."""
+        """Comma-separated text with numbers in full precision; unknown (NaN) entries are empty."""
         out = io.StringIO()
         out.write(",".join(self.columns) + "\n")
         for row in self._rows:
@@ -56,7 +56,7 @@ class Trace:
 
     @classmethod
     def from_csv(cls, text: str) -> Trace:
-        """What `csv` wrote; a ValueError for anything else."""
+        """Read what `csv` wrote; any other text raises ValueError."""
         head, *lines = text.splitlines()
         columns = head.split(",")
         rows = [[float(v) if v else math.nan for v in line.split(",")] for line in lines]
@@ -71,7 +71,7 @@ class Trace:
 def next_point(queries: int, budget: int) -> int:
     """The number of queries at which the next row is due: the smallest multiple of budget / ROWS above `queries`.
 
-    A function of the count alone, so that a run sampled after a resume has the same rows.
+    It depends on the number of queries only, so that a resumed run has the same rows.
     """
     k = queries * ROWS // budget + 1
     return min(budget, -(-k * budget // ROWS))

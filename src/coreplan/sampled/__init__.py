@@ -1,4 +1,4 @@
-"""Mathematics on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
+"""Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, losses

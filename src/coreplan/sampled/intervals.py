@@ -1,8 +1,8 @@
 """Confidence bounds by betting (Waudby-Smith & Ramdas 2024): valid at every sample size, for any bounded distribution.
 
-To doubt "the mean is at most m" one bets against it: wealth K <- K (1 + bet (Z_i - m)) with bets that depend on the past
-only. If the mean is at most m, wealth is a nonnegative supermartingale, so it ever reaches 1/alpha with probability at
-most alpha (Ville). Only one end of Z's range matters to a one-sided bound.
+To test "the mean is at most m", bet against it: wealth K <- K (1 + bet (Z_i - m)), with bets that depend on the past
+only. If the mean is at most m, wealth is a nonnegative supermartingale, so the probability that it ever reaches 1/alpha is
+at most alpha (Ville's inequality). For a one-sided bound only one end of Z's range matters.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numba import njit
 
 from ..base import FloatArray
 
-_STAKE = 0.97  # the largest share of the wealth that one outcome may take
-_PRIOR = 10.0  # outcomes that the guess at the spread counts for
+_STAKE = 0.97  # the largest fraction of the wealth that one outcome may cost
+_PRIOR = 10.0  # the weight of the initial guess at the spread, in outcomes
 
 
 @njit(cache=True, nogil=True)
 def _rejects(z, low, spread, planned, m, log_target):
-    """Whether the wealth of bets that the mean exceeds m ever reaches its target."""
+    """Whether the wealth from betting that the mean exceeds m ever reaches its target."""
     log_wealth, total, square = 0.0, 0.0, _PRIOR * spread**2
     most = _STAKE / (m - low)
     for i in range(z.shape[0]):
@@ -37,11 +37,11 @@ def _rejects(z, low, spread, planned, m, log_target):
 
 
 def lower_mean(z: FloatArray, low: float, alpha: float, spread: float, planned: int) -> float:
-    """A number that the mean of the independent `z [n]`, none below `low`, exceeds with probability 1 - alpha.
+    """A lower confidence bound on the mean of independent `z [n]`, all at least `low`, at level 1 - alpha.
 
-    `spread` and `planned` are guesses at the standard deviation and at n, made before z was seen: bad ones cost width,
-    never validity, and n may be a stopping time. Each
-    factor of the wealth falls as m grows, so the rejected m are an interval and bisection finds its end.
+    `spread` and `planned` are guesses at the standard deviation and at n, made before z was seen: bad guesses widen the
+    bound but never invalidate it, and n may be a stopping time. Each factor of the wealth decreases in m, so the rejected
+    m form an interval and bisection finds its end.
     """
     z = np.ascontiguousarray(z, dtype=float)
     reach = float(z.mean()) if len(z) else low

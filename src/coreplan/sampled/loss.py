@@ -1,19 +1,20 @@
-"""How much a policy solved on samples may lose because they are finite: re-solve on halves of them and compare.
+"""How much value a policy may lose because its samples are finite: solve again on halves of them and compare.
 
-A policy from half of the samples differs from ours by as much, in the mean, as ours from the one of infinitely many
-(independent samples; the delete-half jackknife, Shao & Wu 1989). What it loses in the model of all samples, and what ours
-loses in the model of the half, are then about as large, and about as scattered, as what ours loses in truth. The estimate
-is the largest of 16 or 32 such losses, not a multiple of their mean: rare losses are many times the mean with few core
-pairs, and less so with many. But it says nearly nothing about the run at hand (correlations of 0 to .4 with its true
-loss) and is small by chance now and then, so half of the losses are those at the sample size before, where they are
-larger. How often this misses is measured, not proved: benchmarks/results/plug_in.md.
+A policy solved on half of the samples differs from ours, on average, by as much as ours differs from that of infinitely
+many samples (for independent samples; the delete-half jackknife, Shao & Wu 1989). So two losses are about as large, and
+about as scattered, as our policy's true loss: that of the half's policy in the model of all samples, and that of our
+policy in the model of the half. The estimate is the largest of 16 or 32 such losses, not a multiple of their mean: with few
+core pairs rare losses are many times the mean, with many core pairs less so. The estimate tells little about a particular
+run (its correlation with the run's true loss is 0 to .4) and is occasionally small by chance; so half of the losses are
+taken at the previous, smaller sample size, where they are larger. How often the estimate is too small is measured, not
+proved: benchmarks/results/plug_in.md.
 
-For quasi-random noise it is too cautious, by more the better the noise. Where a few close decisions make the whole loss it
-is not cautious enough: of two actions that differ by .1 in a reward of 0 or 1, 7% of 150 runs took the wrong one.
-What no sample shows it cannot see: under noise that all pairs share, actions may look the same. So a model that tells no
-policy from the uniform one is not believed before 128 samples; on `hard-linear` 6 of 40 runs still lost 1.6% at
-epsilon = 1%. It sees the error of sampling and nothing else: features that cannot express a good policy, or a core set
-with gaps, look as fine as any.
+For quasi-random noise it is too cautious, the more so the better the noise. It is not cautious enough if the whole loss
+comes from a few close decisions: of two actions that differ by .1 in a reward of 0 or 1, 7% of 150 runs took the wrong one.
+It cannot see what no sample shows: under noise that all pairs share, actions may look the same. So a model in which no
+policy differs from the uniform one is not believed before 128 samples; on `hard-linear` 6 of 40 runs still lost 1.6% at
+epsilon = 1%. It measures the error of sampling only, and cannot detect features that are unable to express a good policy,
+or a core set with gaps.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from ..base import FloatArray, InputError
 from ..core import Lift
 from .policy_iteration import SampledModel, Solution
 
-NOTHING = (
-    1e-8  # of normalised value: where the uniform policy is optimal, a share of 0 could never be reached
-)
-GROUPS = 4  # at least, of consecutive samples of a quasi-random sequence: each is balanced by itself and stays whole
+# The least accuracy, in normalised value: if the uniform policy is optimal, a relative target would be 0, out of reach.
+NOTHING = 1e-8
+# The least number of groups of consecutive points of a quasi-random sequence; each is balanced and is never split.
+GROUPS = 4
 
 
 class Accuracy(NamedTuple):
-    """What `epsilon` asks for: a normalised value, or a share of what the optimum is above the uniform policy."""
+    """An accuracy: a normalised value or, if `relative`, a fraction of the optimum's gain over the uniform policy."""
 
     epsilon: float
     relative: bool
 
     @classmethod
     def of(cls, wish: Any) -> Accuracy | None:
-        """From a number or a text such as "1%"; None for None."""
+        """The accuracy given by a number, or by a text such as "1%"; None for None."""
         if wish is None:
             return None
         text = str(wish).strip()
@@ -58,22 +59,22 @@ class Accuracy(NamedTuple):
         return cls(epsilon, relative)
 
     def target(self, scale: float) -> float:
-        """In normalised values, where the optimum is `scale` above the uniform policy."""
+        """The accuracy as a normalised value, if the optimum is `scale` above the uniform policy."""
         return max(self.epsilon * scale, NOTHING) if self.relative else self.epsilon
 
 
 def before(N: int) -> int:
-    """The largest of the sizes ..., 6, 8, 12, 16, 24, 32, ... below N > 2."""
+    """The largest of the sample sizes ..., 6, 8, 12, 16, 24, 32, ... that is below N, for N > 2."""
     half = 1 << ((N - 1).bit_length() - 1)
     return 3 * half // 2 if 3 * half // 2 < N else half
 
 
 def half_weights(rng: np.random.Generator, N: int, m: int, shared: bool) -> Iterator[FloatArray]:
-    """Pairs of complementary halves of N samples for each of m core pairs, as weights of rows `[N * m]`.
+    """Splits of the N samples of each of m core pairs into complementary halves; each half as weights of rows `[N * m]`.
 
-    Two splits at a time cross: a half of one has about half of its samples in each half of the other. With noise that is
-    shared and quasi-random there are two, of whole blocks (quarters where N is a power of two), the same for every core
-    pair; with independent noise, which needs more caution, four, and every core pair is split by itself.
+    Splits come in crossing pairs: a half of one has about half of its samples in each half of the other. With shared
+    quasi-random noise there are two splits, of whole blocks (quarters if N is a power of two), the same for every core
+    pair. With independent noise, which needs more caution, there are four, and every core pair is split on its own.
     """
     block = _block(N) if shared else 1
     size = -(-N // block)
@@ -88,7 +89,7 @@ def half_weights(rng: np.random.Generator, N: int, m: int, shared: bool) -> Iter
 
 
 def _block(N: int) -> int:
-    """Largest power of two of which N is an even multiple, at least `GROUPS` times; else 1."""
+    """The largest power of two that divides N an even number of times, at least `GROUPS`; else 1."""
     block = N & -N
     while block > 1 and (N // block < GROUPS or N // block % 2):
         block //= 2
@@ -103,16 +104,17 @@ def losses(
     rng: np.random.Generator,
     shared: bool,
 ) -> tuple[FloatArray, float]:
-    """Normalised losses `[halves, 2]`, and the optimum less uniform in the model of all samples; rewards `[N, m]`.
+    """Normalised losses `[halves, 2]`, and the optimum minus the uniform value in the model of all samples.
 
-    Column 0: of the half's policy in the model of all samples. Column 1: of our policy in the model of the half.
+    Column 0: the loss of the half's policy in the model of all samples. Column 1: the loss of our policy in the model of
+    the half. rewards `[N, m]`.
     """
     w, (N, m) = sampled.equal(), rewards.shape
     best = sampled.value(lift, w, solution.theta, solution.choice)
     scale = best - sampled.value(lift, w, None, None)
     found = []
     for v in half_weights(rng, N, m, shared):
-        r = (v.reshape(N, m) * rewards).sum(axis=0)  # rewards may be noisy, too
+        r = (v.reshape(N, m) * rewards).sum(axis=0)  # rewards may be random too
         half = SampledModel(sampled.phi, r, sampled.initial, sampled.discount)
         other = half.solve(lift, v, start=solution.theta)
         theirs = best - sampled.value(lift, w, other.theta, other.choice)

@@ -1,9 +1,10 @@
-"""The paper's relaxed LP on samples, `eq:QRALP-dual` with P^ in place of P, solved and verified (`verified.py`).
+"""The paper's relaxed LP on samples, `eq:QRALP-dual` with the empirical P^ in place of P, solved and verified.
 
     min <start, V>  s.t.  V(y) >= phi(y, a) . theta at every sampled state,  Phi~ theta + slack >= r + gamma P^ V.
 
-Bounds on theta, and slack at a price above its worth where the core is complete, keep it finite. Half of the start is
-spread over all sampled states, so that V is pinned down everywhere.
+Two things keep it finite: bounds on theta, and slack, whose price makes it useless if the core set is complete. Half of
+the start distribution is spread over all sampled states, so that V is determined everywhere. See `verified.py` for the
+verification.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from ..features import Phi, as_matrix, available, flat
 from .samples import Stored
 from .verified import Pair, solve_pair
 
-PRICE = 2.0  # of slack; the multipliers sum to 1 where the core is complete, so that slack is never worth it there
-SPREAD = 0.5  # share of the objective that lies on all sampled next states
+PRICE = 2.0  # of slack; with a complete core the multipliers sum to 1, so that slack never pays
+SPREAD = 0.5  # part of the start distribution that is spread over all sampled next states
 
 
 class Found(NamedTuple):
-    """The verified optimum of the sampled LP, and what to plan with."""
+    """The verified optimum of the sampled LP, and the theta to act on."""
 
-    theta: FloatArray  # [d], V backed up once
+    theta: FloatArray  # [d], from one backup of the optimal V
     value: float
-    slack: float  # the largest
-    bound: float  # what the bounds on theta are worth: the sum of their multipliers
-    error: float  # how far the value may be off
+    slack: float  # the largest slack
+    bound: float  # the sum of the multipliers of theta's bounds: how much they matter
+    error: float  # how far the value may be from the optimum
 
 
 def solve_sampled(stored: Stored) -> Found:
-    """The sampled LP, verified; V backed up once."""
+    """Solve the sampled LP, verify the optimum, and back V up once to get theta."""
     frame, gamma, n = stored.frame, stored.discount, stored.n
     m, d = frame.m, frame.d
     next_rows, allowed = _matrix(stored.next_features, d)
@@ -63,7 +64,7 @@ def solve_sampled(stored: Stored) -> Found:
 
 
 class _Rows(NamedTuple):
-    """The pairs (y, a) of distinct sampled states, y their number."""
+    """The K pairs (y, a) of distinct sampled states: their features and the numbers of their states."""
 
     features: Any  # [K, d] csr
     state: IntArray  # [K]
@@ -72,7 +73,10 @@ class _Rows(NamedTuple):
 def _pair(
     rows: _Rows, P: Any, r: FloatArray, core: FloatArray, start: FloatArray, gamma: float, D: float
 ) -> Pair:
-    """w = (V, theta, slack): V - phi theta >= 0; Phi~ theta + slack - gamma P^ V >= r; slack >= 0; |theta_i| <= D."""
+    """The LP in w = (V, theta, slack).
+
+    Constraints: V - phi theta >= 0; Phi~ theta + slack - gamma P^ V >= r; slack >= 0; |theta_i| <= D.
+    """
     K, (m, d), N = len(rows.state), core.shape, len(start)
     E = sparse.csr_matrix((np.ones(K), (np.arange(K), rows.state)), shape=(K, N))
     I_m, I_d = sparse.identity(m), sparse.identity(d)
@@ -86,7 +90,7 @@ def _pair(
 
 
 def _matrix(phi: Phi, d: int) -> tuple[Any, Any]:
-    """All features of a batch, `[n A, d]` csr with forbidden rows empty; and which actions are allowed, `[n, A]`."""
+    """All features of a batch as csr `[n A, d]`, with empty rows for forbidden actions; and the allowed ones, `[n, A]`."""
     allowed = available(phi)
     matrix = sparse.csr_matrix(as_matrix(flat(phi), d))
     matrix.data[np.repeat(~allowed.ravel(), np.diff(matrix.indptr))] = 0.0
@@ -96,7 +100,7 @@ def _matrix(phi: Phi, d: int) -> tuple[Any, Any]:
 
 
 def _distinct(matrix: Any, allowed: Any) -> tuple[_Rows, IntArray]:
-    """The allowed rows of states with distinct features, and for each state which of those it is, `[n]`."""
+    """Merge states with equal features: the allowed rows of the distinct ones, and which of them each state is, `[n]`."""
     n, A = allowed.shape
     matrix = sparse.csr_matrix(matrix)
     number: dict[bytes, int] = {}

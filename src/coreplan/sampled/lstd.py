@@ -1,8 +1,8 @@
-"""Least-squares policy iteration on stored samples, sparse: what `Grow` solves with.
+"""Least-squares policy iteration (LSTD-Q) on stored samples with sparse features; `Grow` solves with it.
 
-WeightedSamples are pairs: rows phi(x_i, a_i) `[N, K]`, rewards `[N]`, features of the next state under every action
-`[N, A, K]` and weights w `[N]`. Every row carries the constant as its last coordinate, d: values have a level that
-features without an intercept cannot speak of, and it is the one coordinate that is not penalised.
+A sample is a pair's features phi(x_i, a_i), its reward, the features of the next state under every action, and a weight.
+Every feature vector has the constant 1 as its last coordinate, number d: values have a common level that features without
+an intercept cannot represent. It is the one coordinate that is not penalised.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from ..base import FloatArray, IntArray
 from ..features import UNAVAILABLE, Sparse, score
 
-SETTLED = 0.002  # policy iteration stops when less than this share of next actions changes
-MOST = 20  # iterations
+SETTLED = 0.002  # policy iteration stops when less than this fraction of next actions changes
+MOST = 20  # the most policy iterations
 
 
 class WeightedSamples(NamedTuple):
-    """Stored pairs; `phi` and `next_phi` with the constant appended."""
+    """N stored samples; `phi` and `next_phi` have the constant appended."""
 
     phi: Sparse  # [N, K]
     rewards: FloatArray  # [N]
@@ -41,7 +41,7 @@ def gram(phi, w, G):
 
 @njit(cache=True, nogil=True)
 def _cross(phi, next_phi, w, old, new, C):
-    """C = sum_i w_i phi_i phi(y_i, choice_i)' brought from the choices `old` (-1: none yet) to `new`."""
+    """Update C = sum_i w_i phi_i phi(y_i, choice_i)' from the choices `old` (-1: none yet) to `new`."""
     index, weight = phi
     for n in range(index.shape[0]):
         if old[n] == new[n]:
@@ -81,7 +81,7 @@ def _moment(phi, w, y, b):
 
 @njit(cache=True, nogil=True)
 def greedy(phi, theta, choice):
-    """argmax_a phi(x_n, a) . theta into `choice [n]`, ties to the lowest index."""
+    """Write argmax_a phi(x_n, a) . theta into `choice [n]`; ties go to the lowest index."""
     for n in range(choice.shape[0]):
         best, top = 0, -np.inf
         for a in range(phi.weight.shape[1]):
@@ -92,16 +92,16 @@ def greedy(phi, theta, choice):
 
 
 class Equations:
-    """The normal equations of one set of samples, shared by every reward and horizon.
+    """The normal equations of one set of samples, for any rewards and discount.
 
-    `ridge` is relative and between two extremes: coordinate i is penalised by ridge sqrt(G_ii g), g the mean of G's
-    diagonal. A penalty of g alike for all flattens what is rarely visited, one of G_ii alone leaves it to noise.
+    Coordinate i is penalised by ridge sqrt(G_ii g), where g is the mean of G's diagonal. That is between two extremes: the
+    same penalty g for all flattens the values of what is rarely visited; G_ii alone leaves them to noise.
     """
 
     def __init__(self, samples: WeightedSamples, dimension: int, ridge: float) -> None:
         self.samples, self.size = samples, dimension + 1
         self.w = samples.w / samples.w.sum()
-        self.G = np.zeros((self.size, self.size))  # sum w phi phi', sum w = 1
+        self.G = np.zeros((self.size, self.size))  # sum w phi phi', with weights that sum to 1
         gram(samples.phi, self.w, self.G)
         diagonal = np.diag(self.G)[:dimension]
         self.g = float(diagonal.mean()) or 1.0
@@ -110,7 +110,7 @@ class Equations:
         self._C = np.zeros((self.size, self.size))
 
     def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
-        """Policy iteration by LSTD-Q, from the greedy policy of `start [d + 1]`; the last theta."""
+        """Policy iteration by LSTD-Q, starting with the greedy policy of `start [d + 1]`; returns the last theta."""
         s, b = self.samples, self._moment(rewards)
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(s.next_phi, start, choice)
@@ -127,9 +127,8 @@ class Equations:
     def _evaluate(self, choice: IntArray, b: FloatArray, discount: float) -> FloatArray:
         """LSTD-Q: (G - discount C_pi + penalty) theta = b for the policy that takes `choice` at the next states."""
         s = self.samples
-        _cross(
-            s.phi, s.next_phi, self.w, self._choice, choice, self._C
-        )  # only what changed since the last solve
+        # Updates only what has changed since the last solve.
+        _cross(s.phi, s.next_phi, self.w, self._choice, choice, self._C)
         self._choice = choice
         return self._solve(self._C, b, discount)
 
@@ -138,7 +137,7 @@ class Equations:
         matrix[np.diag_indices(self.size)] += self.penalty
         try:
             return np.asarray(np.linalg.solve(matrix, b), dtype=np.float64)
-        except np.linalg.LinAlgError:  # exactly singular: features that were never seen
+        except np.linalg.LinAlgError:  # exactly singular: some features were never seen
             return np.asarray(np.linalg.lstsq(matrix, b, rcond=None)[0], dtype=np.float64)
 
     def _moment(self, y: FloatArray) -> FloatArray:
@@ -148,9 +147,10 @@ class Equations:
         return b
 
     def gain(self, theta: FloatArray, discount: float) -> float:
-        """By how much the greedy policy of `theta` beats the uniform one at the samples, by LSTD-Q on these samples.
+        """How much the greedy policy of `theta` gains over the uniform one, as a mean of V over the samples' next states.
 
-        The constant is in the features, so that its row of C_pi times a theta is the mean of V over the next states.
+        Both policies are evaluated by LSTD-Q on these samples. The constant is one of the features, so its row of C_pi
+        times theta is the mean of V over the next states.
         """
         s, b = self.samples, self._moment(self.samples.rewards)
         choice = np.empty(len(self.w), dtype=np.int64)
@@ -163,10 +163,10 @@ class Equations:
 
 
 def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: float) -> float:
-    """Policies are fitted on two halves of the samples: the share of its gain that each keeps on the other's half.
+    """Fit one policy on each half of the samples; the fraction of their gain that they keep on each other's half.
 
-    Near 1 where the samples suffice; a policy that fits its noise keeps little. Neighbouring samples belong to one chain,
-    so the halves are made of twenty blocks in turn.
+    It is near 1 if there are enough samples; policies that fit noise keep little. Neighbouring samples come from the same
+    chain, so the samples are cut into twenty blocks that go to the halves in turn.
     """
     n = len(samples.w)
     half = np.arange(n) * 20 // n % 2

@@ -1,4 +1,4 @@
-"""Quasi-random noise that can be extended: part of one scrambled Sobol sequence, found again by its seed."""
+"""Quasi-random noise that can be extended later: any part of the scrambled Sobol sequence of a seed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from scipy.stats import qmc
 
 from ..base import FloatArray
 
-MOST_COORDINATES = qmc.Sobol.MAXDIM  # more uniforms a query are beyond the tables
-_SEED = (
-    "rng" if "rng" in inspect.signature(qmc.Sobol.__init__).parameters else "seed"
-)  # SciPy 1.15 renamed it
+MOST_COORDINATES = qmc.Sobol.MAXDIM  # SciPy's limit on the number of uniforms per query
+# SciPy 1.15 renamed the argument.
+_SEED = "rng" if "rng" in inspect.signature(qmc.Sobol.__init__).parameters else "seed"
 
 
 def sobol(seed: int, dimension: int, start: int, stop: int) -> FloatArray:
-    """Points `start` to `stop - 1` of the scrambled Sobol sequence of a seed, `[stop - start, dimension]` in [0, 1)."""
+    """Points `start` to `stop - 1` of the scrambled Sobol sequence of `seed`: `[stop - start, dimension]` in [0, 1)."""
     sequence = qmc.Sobol(dimension, scramble=True, **{_SEED: np.random.default_rng(seed)})
-    with warnings.catch_warnings():  # about sizes that are no power of two, of which we know
+    with warnings.catch_warnings():  # sizes that are not a power of two are intended
         warnings.simplefilter("ignore", UserWarning)
         if start:
             sequence.fast_forward(start)

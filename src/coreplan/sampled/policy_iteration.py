@@ -1,15 +1,15 @@
-"""Policy iteration through a core set on stored next states: what the sample-once planners solve with.
+"""Policy iteration through a core set on stored next states, for planners that sample once and then solve.
 
-The sampled model: core pair j has mean reward r_j and next states y_n with weights w_n that sum to 1 over the pair's
-rows. A value of the core pairs, q `[m]`, becomes theta = R q, and q is right when
+In the sampled model core pair j has a mean reward r_j and next states y_n with weights w_n, which sum to 1 over the rows of
+the pair. Values q `[m]` of the core pairs give theta = R q, and q solves the model if
 
     q_j = r_j + gamma sum_n w_n clip(max_a phi(y_n, a) . theta, 0, 1 / (1 - gamma)).
 
-R scatters q where the core features are unit vectors (Phi~ = I up to order, possibly with coordinates missing), else it
-is the regularised pseudo-inverse of Phi~. Where every feature is a convex combination of core features this is a
-contraction, the clipping never acts, and policy iteration finds the one solution in a handful of linear systems, at any
-discount. Elsewhere nothing is promised: what policy iteration does not settle goes to value iteration, and what that
-does not settle is said to be so.
+If the core features are unit vectors (Phi~ = I up to order, possibly with coordinates missing), R scatters q to their
+coordinates; otherwise R is the regularised pseudo-inverse of Phi~. If every feature is a convex combination of core
+features, this is a contraction, the clipping never acts, and policy iteration finds the unique solution in a handful of
+linear systems, at any discount. Otherwise nothing is guaranteed: if policy iteration does not settle, value iteration is
+tried, and if that does not settle either, the solution says so.
 
 Rows are sample-major: row n belongs to core pair n mod m, so that more samples extend the arrays.
 """
@@ -29,18 +29,18 @@ from ..base import FloatArray, IntArray
 from ..core import Lift
 from ..features import UNAVAILABLE, Sparse, score
 
-MOST = 50  # policy iterations; a contraction takes fewer than ten
-SWEEPS = 3000  # of value iteration, for what policy iteration does not settle; damped in the second half
-FACTORED = 100  # unknowns up to which a system is factored; larger ones are iterated
-LARGE = 4_000_000  # entries up to which mean features are collected in a dense matrix
-RANGE = 1e-6  # values may leave [0, 1 / (1 - gamma)] by this share before they are clipped
+MOST = 50  # the most policy iterations; a contraction takes fewer than ten
+SWEEPS = 3000  # of value iteration, where policy iteration does not settle; damped in the second half
+FACTORED = 100  # systems of up to this many unknowns are factorised; larger ones are solved iteratively
+LARGE = 4_000_000  # mean features with up to this many entries are collected in a dense matrix
+RANGE = 1e-6  # how far, relative to its width, values may leave [0, 1 / (1 - gamma)] without being clipped
 
 
 @njit(cache=True, nogil=True)
 def improve(phi, theta, choice, value):
-    """Make `choice [n]` greedy, keeping what is as good; scores of the choices into `value [n]`. Returns the changes made.
+    """Make `choice [n]` greedy and write its scores into `value [n]`; returns the number of changes.
 
-    Keeping ties keeps policy iteration from cycling among equals. choice = -1: none yet.
+    A choice that is as good as the best is kept, so that policy iteration does not cycle among ties. -1: no choice yet.
     """
     changed = 0
     for n in range(choice.shape[0]):
@@ -61,7 +61,7 @@ def improve(phi, theta, choice, value):
 
 @njit(cache=True, nogil=True)
 def back_up(value, w, top, q):
-    """q_j += sum_n w_n clip(value_n, 0, top) over the rows of pair j."""
+    """q_j += sum_n w_n clip(value_n, 0, top), over the rows n of pair j."""
     m = q.shape[0]
     for n in range(value.shape[0]):
         q[n % m] += w[n] * min(max(value[n], 0.0), top)
@@ -69,7 +69,7 @@ def back_up(value, w, top, q):
 
 @njit(cache=True, nogil=True)
 def collect(phi, choice, w, place, F):
-    """F[n mod m, place[i]] += w_n phi_i(y_n, choice_n): the mean next features `[m, d]`; place = -1 drops a coordinate."""
+    """Add up the mean next features: F[n mod m, place[i]] += w_n phi_i(y_n, choice_n). place = -1 drops a coordinate."""
     m = F.shape[0]
     for n in range(choice.shape[0]):
         a = choice[n]
@@ -81,7 +81,7 @@ def collect(phi, choice, w, place, F):
 
 @njit(cache=True, nogil=True)
 def collect_uniform(phi, w, place, F):
-    """`collect` for the policy that plays every available action equally often."""
+    """`collect` for the uniform policy over available actions."""
     m, A = F.shape[0], phi.weight.shape[1]
     for n in range(phi.weight.shape[0]):
         open_ = 0
@@ -96,16 +96,16 @@ def collect_uniform(phi, w, place, F):
 
 
 class Solution(NamedTuple):
-    """What a solve found."""
+    """The result of a solve."""
 
     theta: FloatArray  # [d]
-    choice: IntArray  # [n], greedy at every stored next state
+    choice: IntArray  # [n], the greedy action at every stored next state
     residual: float  # largest |q - backup of q|, in normalised units
-    settled: bool
+    settled: bool  # whether it solves the equations
 
 
 class SampledModel:
-    """A sampled model: rows of next states, mean rewards, initial states; solves it and evaluates policies in it."""
+    """A sampled model (next states, mean rewards, initial states), with its solution and the values of policies in it."""
 
     def __init__(self, next_phi: Sparse, rewards: FloatArray, initial: Sparse, discount: float) -> None:
         self.phi, self.r, self.initial, self.discount = next_phi, rewards, initial, discount
@@ -114,13 +114,16 @@ class SampledModel:
         self._value = np.empty(self.n)
 
     def equal(self) -> FloatArray:
-        """Every sample of a pair alike, `[n]`."""
+        """Equal weights for all samples of a pair, `[n]`."""
         return np.full(self.n, len(self.r) / self.n)
 
     def solve(
         self, lift: Lift, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
     ) -> Solution:
-        """The solution by policy iteration; `start [d]` is a guess of theta, `tolerance` in normalised units."""
+        """The solution by policy iteration, else by value iteration.
+
+        `w [n]` are the samples' weights, `start [d]` is a guess at theta, `tolerance` is in normalised units.
+        """
         theta, q = np.zeros(lift.d) if start is None else start, None
         choice = np.full(self.n, -1)
         improve(self.phi, theta, choice, self._value)
@@ -132,11 +135,11 @@ class SampledModel:
             if improve(self.phi, theta, choice, self._value) == 0:
                 if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
                     return Solution(theta, choice, 0.0, True)
-                break  # the clipping acts: policy iteration does not know it
+                break  # the clipping acts, which policy iteration does not take into account
         return self._iterate(lift, w, tolerance)
 
     def _iterate(self, lift: Lift, w: FloatArray, tolerance: float) -> Solution:
-        """Value iteration: every iterate is bounded by the clipping; the one with the least residual is returned."""
+        """Value iteration; the clipping bounds every iterate. Returns the iterate with the least residual."""
         q = self.r.copy()
         best, least = q, np.inf
         choice = np.full(self.n, -1)
@@ -157,7 +160,10 @@ class SampledModel:
         return Solution(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
 
     def value(self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None) -> float:
-        """The normalised value in this model of the policy greedy in `theta`, `choice [n]` at next states; None: uniform."""
+        """The normalised value in this model of the policy that is greedy in `theta`; None: of the uniform policy.
+
+        `choice [n]` are its actions at the next states.
+        """
         F = self._collected(lift, choice, w)
         q = self._evaluate(lift, F)
         if q is None:
@@ -173,7 +179,7 @@ class SampledModel:
         return float((1 - self.discount) * (f0[0] @ lift.theta(q)))
 
     def _collected(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
-        """Mean next features of a policy, `[m, width]`."""
+        """Mean next features under the policy `choice [n]` (None: uniform), `[m, width]`."""
         if lift.m * lift.width > LARGE:
             return self._sparse(lift, choice, w)
         F = np.zeros((lift.m, lift.width))
@@ -184,7 +190,7 @@ class SampledModel:
         return F if lift.m <= FACTORED else csr_matrix(F)
 
     def _sparse(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> csr_matrix:
-        """The same without a dense matrix on the way."""
+        """The same as `_collected`, without a dense intermediate matrix."""
         rows = np.arange(self.n)
         if choice is None:
             open_ = self.phi.weight[:, :, :1] != UNAVAILABLE  # [n, A, 1]
@@ -196,12 +202,12 @@ class SampledModel:
         weight = np.where(to >= 0, weight * w[:, None], 0.0)
         row = np.broadcast_to((rows % lift.m)[:, None], to.shape)
         entries = (weight.ravel(), (row.ravel(), np.maximum(to, 0).ravel()))
-        F = csr_matrix(entries, shape=(lift.m, lift.width))  # adds up what repeats
+        F = csr_matrix(entries, shape=(lift.m, lift.width))  # adds up repeated entries
         F.eliminate_zeros()
         return F
 
     def _factored(self, F: csr_matrix) -> FloatArray | None:
-        """The solution by a sparse factorisation, which is cheap where a pair has few successors; else None."""
+        """q by a sparse factorisation, cheap if pairs have few successors; None if they have many, or if it is singular."""
         if F.nnz > 20 * F.shape[0]:
             return None
         try:
@@ -212,9 +218,9 @@ class SampledModel:
     def _evaluate(
         self, lift: Lift, F: FloatArray | csr_matrix, start: FloatArray | None = None
     ) -> FloatArray | None:
-        """q = r + gamma F R q; None where there is no solution.
+        """The solution of q = r + gamma F R q; None if there is none.
 
-        Large systems are iterated first: a few dozen products with a sparse matrix mostly do.
+        Large systems are first tried iteratively: a few dozen products with a sparse matrix are usually enough.
         """
         gamma, R, m = self.discount, lift.R, lift.m
         if m > FACTORED:
@@ -223,12 +229,12 @@ class SampledModel:
             q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=300)
             if not fault and np.isfinite(q).all():
                 return q
-            # It breaks down where transitions are nearly deterministic.
+            # The iteration breaks down if transitions are nearly deterministic.
             if m * lift.width > LARGE:
                 return self._factored(F) if R is None else None
             F = F.toarray() if isinstance(F, csr_matrix) else F
         matrix = np.eye(m) - gamma * (F if R is None else F @ R)
-        with warnings.catch_warnings():  # what is ill-conditioned does not settle, and that is reported
+        with warnings.catch_warnings():  # an ill-conditioned system does not settle, which is reported
             warnings.simplefilter("ignore", LinAlgWarning)
             try:
                 return solve(matrix, self.r, check_finite=False)

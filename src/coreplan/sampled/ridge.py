@@ -1,4 +1,4 @@
-"""How strongly to regularise the least squares through core features that are not unit vectors, told from samples alone."""
+"""Choosing, from samples alone, how strongly to regularise least squares on core features that are not unit vectors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 def choose_ridge(sampled: SampledModel, frame: Frame) -> float:
-    """The ridge whose solution on one half of the samples has the least Bellman error at the core pairs on the other.
+    """The ridge whose solution on one half of the samples has the least Bellman error at the core pairs on the other half.
 
-    0 where the core features are unit vectors or a well-conditioned basis: nothing is left to choose.
+    It is 0 if the core features are unit vectors or a well-conditioned basis, which need no regularisation.
     """
     m = frame.m
     if frame.units is not None or (m <= frame.d and frame.rank == m and frame.condition < 1e3):
@@ -29,7 +29,7 @@ def choose_ridge(sampled: SampledModel, frame: Frame) -> float:
 
 
 def _held_out_error(sampled: SampledModel, lift: Lift, parity: IntArray) -> float:
-    """Mean squared Bellman error at the core pairs, solved on one half and measured on the other, both ways."""
+    """Mean squared Bellman error at the core pairs: solved on one half, measured on the other, summed over both ways."""
     total = 0.0
     for half in (0, 1):
         w, other = (np.where(parity == p, lift.m / (parity == p).sum(), 0.0) for p in (half, 1 - half))

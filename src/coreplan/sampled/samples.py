@@ -1,8 +1,8 @@
-"""Samples that are kept: rows that grow, survive a checkpoint, can be halved and handed on.
+"""Stored samples: rows that grow, are saved in checkpoints, can be split in halves and handed to other planners.
 
-Two forms. A planner that samples every core pair equally often keeps `Rows` in its state, sample-major: row n is of core
-pair n mod m, so that more samples extend the arrays; it hands them on as `Stored`, pair by pair. Where pairs are sampled
-unequally, `Transitions` name the pair of each sample.
+There are two forms. A planner that samples every core pair equally often keeps `Rows` in its state. They are sample-major:
+row n belongs to core pair n mod m, so that more samples extend the arrays. It hands them on as `Stored`, ordered pair by
+pair. Where pairs are sampled unequally often, `Transitions` name the pair of each sample.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..simulate import Answers, Simulator
 
 @dataclass(frozen=True)
 class Stored:
-    """n transitions of each core pair: what sample-once planners solve on, and hand to each other."""
+    """n transitions of each core pair, on which planners that sample once can solve, and which they hand to each other."""
 
     frame: Frame  # of the core features
-    rewards: FloatArray  # [m], means of the n samples
-    next_features: Phi  # [m n, A, ...]; rows j n to (j + 1) n - 1 are those of core pair j
+    rewards: FloatArray  # [m], means over the n samples
+    next_features: Phi  # [m n, A, ...]; rows j n to (j + 1) n - 1 belong to core pair j
     initial_features: Phi  # [n0, A, ...]
     discount: float
 
@@ -52,12 +52,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class Transitions:
-    """n transitions, each of the pair with number `pair`, and as many initial states where they were asked for."""
+    """n transitions, each from the pair numbered `pair`, and as many initial states if they were requested."""
 
     pair: IntArray  # [n]
     rewards: FloatArray  # [n]
     states: States  # [n, ...] next states
-    phi: Phi  # [n, A, ...] of the next states
+    phi: Phi  # [n, A, ...] features of the next states
     initial: States  # [n or 0, ...]
     initial_phi: Phi | None  # [n, A, ...]
 
@@ -66,12 +66,12 @@ class Transitions:
 
     @property
     def starts(self) -> Phi:
-        """Features of the initial states, where there are any."""
+        """Features of the initial states, which must have been requested."""
         assert self.initial_phi is not None, "they were not asked for"
         return self.initial_phi
 
     def take(self, which: Any) -> Transitions:
-        """Some of them."""
+        """The transitions selected by an index array, a mask or a slice."""
         phi0 = None if self.initial_phi is None else take(self.initial_phi, which)
         return Transitions(
             pair=self.pair[which], rewards=self.rewards[which], states=self.states[which], phi=take(self.phi, which),
@@ -82,7 +82,7 @@ class Transitions:
 def draw(
     simulator: Simulator, states: States, actions: IntArray, pair: IntArray, initial: bool = False
 ) -> Transitions:
-    """One transition from each of the pairs numbered `pair [n]` among `states`, `actions`; and n initial states if asked."""
+    """One transition from each pair `(states[i], actions[i])` for i in `pair [n]`; if `initial`, also n initial states."""
     x0 = simulator.initial(len(pair)) if initial else states[:0]
     rewards, y = simulator.step(states[pair], actions[pair])
     return Transitions(
@@ -98,7 +98,7 @@ GROWING = frozenset({*ROWS, "initial_index", "initial_weight"})
 
 
 class Rows(NamedTuple):
-    """The fields of a state that keeps samples; of dense features the index is empty."""
+    """The fields of a planner's state that stores samples; the index is empty if features are dense."""
 
     filled: int  # rows in use; the arrays have room for more
     solved: int  # samples per core pair at the last solve
@@ -110,7 +110,7 @@ class Rows(NamedTuple):
 
 
 def no_rows(n_actions: int) -> dict[str, Any]:
-    """The fields before the first answer."""
+    """The fields of `Rows` before the first answer."""
     index: Any = np.zeros((0, n_actions, 0), dtype=np.int32)
     weight = np.zeros((0, 0, 0))
     return Rows(
@@ -120,7 +120,7 @@ def no_rows(n_actions: int) -> dict[str, Any]:
 
 
 def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
-    """A state with `rows` written behind the first `filled` rows of the fields of these names; full arrays double."""
+    """The state with `rows` written after the first `filled` rows of the fields of these names; full arrays are doubled."""
     more = max(len(values) for values in rows.values())
     if filled + more > max(len(getattr(state, name)) for name in rows):
         room = max(2 * filled, filled + more)
@@ -137,17 +137,17 @@ def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
 
 
 def next_rows(filled: int, wanted: int, m: int, most: int) -> int | None:
-    """How many rows to ask for next, of `wanted` in all; None where there are enough.
+    """The number of rows of the next ask, for `wanted` rows in total; None if there are enough.
 
-    Whole sweeps over the m core pairs where one is at most `most` rows. The asks end at the same rows however a run was
-    interrupted.
+    It is whole sweeps over the m core pairs if one has at most `most` rows. Asks end at the same rows, however often the run
+    was interrupted.
     """
     batch = most // m * m if m <= most else most
     return min(wanted - filled, batch - filled % batch) if wanted > filled else None
 
 
 def append(state: Any, answers: Answers) -> Any:
-    """The state with the samples of the answers appended, and the initial states where there are any."""
+    """The state with the samples of the answers appended, and the initial states set if the answers have any."""
     assert answers.next_features is not None
     if answers.initial_features is not None:
         index, weight = parts_of(answers.initial_features)
@@ -159,17 +159,17 @@ def append(state: Any, answers: Answers) -> Any:
 
 
 def next_features(state: Any, n: int) -> Phi:
-    """Features at the first n next states."""
+    """Features of the first n next states."""
     return from_parts(state.next_index[:n], state.next_weight[:n])
 
 
 def initial_features(state: Any) -> Phi:
-    """Features at the initial states."""
+    """Features of the initial states."""
     return from_parts(state.initial_index, state.initial_weight)
 
 
 def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
-    """What the last solve had, pair by pair; None before the first."""
+    """The samples of the last solve, ordered pair by pair; None before the first solve."""
     N, m = state.solved, frame.m
     if N == 0:
         return None
@@ -182,7 +182,7 @@ def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
 
 
 def all_same(state: Any, m: int) -> bool:
-    """Whether every sample of a core pair, of those of the last solve, was the same as its first."""
+    """Whether, among the samples of the last solve, those of each core pair were all the same."""
     N = state.solved
     drawn = (getattr(state, name) for name in ROWS)
     samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
@@ -190,7 +190,7 @@ def all_same(state: Any, m: int) -> bool:
 
 
 def check_rows(state: Any, like: Any, frame: Frame, n_actions: int) -> None:
-    """Raise a ValueError if rows that were read from a file do not fit together; `like` is a state before the first."""
+    """Raise ValueError if rows read from a file do not fit together; `like` is a state before the first query."""
     rows, room = state.filled, len(state.rewards)
     if not 0 <= rows <= room == len(state.next_weight) or not 0 <= state.solved * frame.m <= rows:
         raise ValueError("its samples do not fit together")

@@ -1,9 +1,9 @@
-"""Linear programs solved by HiGHS, and never trusted before they are verified.
+"""Linear programs solved by HiGHS, whose answers are never trusted without verification.
 
 Every solve yields a primal and a dual point (the solver's multipliers). Both are checked against the
 constraints, and their values against each other: by weak duality two feasible points of equal value are optimal,
-whatever the solver says of itself. Interior point with bounds on V is tried first; dual simplex was seen to
-call wrong answers optimal on LPs of a few thousand states.
+whatever status the solver reports. Interior point with bounds on V is tried first; dual simplex has been seen to
+report wrong answers as optimal on LPs of a few thousand states.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from ..base import CoreplanError, FloatArray
 
 FORMS = ("primal", "dual")
-# (method, bounds on V) in the order they are tried.
+# (method, whether V is bounded), in the order in which they are tried.
 _SETTINGS = {
     "dual": (("highs-ipm", True), ("highs-ipm", False), ("highs-ds", True), ("highs-ds", False)),
     "primal": (("highs-ipm", False), ("highs-ds", False)),
@@ -25,7 +25,7 @@ _SETTINGS = {
 
 
 class SolverError(CoreplanError, RuntimeError):
-    """No setting of the LP solver gave an answer that verifies."""
+    """No setting of the LP solver gave an answer that could be verified."""
 
 
 class UnboundedError(SolverError):
@@ -38,11 +38,11 @@ class Pair(NamedTuple):
     c: FloatArray
     G: Any  # csc
     g: FloatArray
-    n_V: int  # the first rows belong to V, which may be bounded
+    n_V: int  # the first n_V entries of w are V, which may be bounded
 
 
 class Points(NamedTuple):
-    """A verified optimum: both points, how far the value may be off, and the setting that found it."""
+    """A verified optimum: the primal y, the dual w, how far the value may be off, and the setting that found it."""
 
     y: FloatArray
     w: FloatArray
@@ -53,9 +53,10 @@ class Points(NamedTuple):
 def solve_pair(
     pair: Pair, what: str, H: float, why: Callable[[], str], form: str = "dual", tolerance: float = 5e-7
 ) -> Points:
-    """Solve through one form; verified within `tolerance`, or an error that names the LP as `what`.
+    """Solve an LP by its primal or dual `form` and verify the optimum within `tolerance`; else raise an error.
 
-    V is first looked for between -H and 2 H. `why` says what makes such an LP unbounded.
+    The error names the LP as `what`, and `why()` explains what makes such an LP unbounded. V is first sought between -H
+    and 2 H.
     """
     told, lost = [], 0
     for method, bounded in _SETTINGS[form]:
@@ -68,7 +69,7 @@ def solve_pair(
             told.append(f"{name}: the value may be off by {error:.1e}")
         else:
             told.append(f"{name}: {message}")
-            lost += status in (2, 3) and not bounded  # with bounds on V the verdict is on another LP
+            lost += status in (2, 3) and not bounded  # with bounds on V it would be about another LP
     if lost:
         raise UnboundedError(f"The {what} LP has no finite optimum. {why()} ({'; '.join(told)})")
     raise SolverError(f"No answer for the {what} LP could be verified ({'; '.join(told)}).")
@@ -77,9 +78,9 @@ def solve_pair(
 def _highs(
     pair: Pair, form: str, method: str, H: float | None
 ) -> tuple[FloatArray | None, FloatArray | None, int, str]:
-    """(primal y, dual w) as the solver gives them, its status and message."""
+    """Primal y and dual w as the solver returns them, its status and its message."""
     if form == "primal":
-        # Presolve turns seconds into minutes on this form.
+        # Presolve turns seconds into minutes with this form.
         quick = {"presolve": method != "highs-ipm"}
         result = linprog(-pair.c, A_eq=pair.G, b_eq=pair.g, bounds=(0, None), method=method, options=quick)
         if result.x is None:
@@ -94,9 +95,9 @@ def _highs(
 
 
 def gap(pair: Pair, y: FloatArray, w: FloatArray) -> float:
-    """How far the value may be from the optimum, given both points with all their violations.
+    """How far the value may be from the optimum, given both points and their violations of the constraints.
 
-    Weak duality for points that are not quite feasible: with G y = g + e, y >= -n and c <= G' w + v,
+    This is weak duality for points that are not quite feasible: with G y = g + e, y >= -n and c <= G' w + v,
     <c, y> and <g, w> enclose the optimum up to |e| |w|, n times the reduced costs, and v times the mass of y.
     """
     reduced = pair.G.T @ w - pair.c

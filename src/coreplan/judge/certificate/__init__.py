@@ -1,4 +1,4 @@
-"""The certificate: a lower bound on the value, an upper bound on the optimum, and what they assume."""
+"""The certificate: a lower bound on a policy's value, an upper bound on the optimum, and what they assume."""
 
 from .certificate import Certificate, certify, least_queries
 

@@ -1,7 +1,7 @@
-"""`certify`: an interval that holds the policy's value and the optimum, from simulator queries alone.
+"""`certify`: an interval that contains the policy's value and the optimum, from simulator queries alone.
 
-lower <= v_pi needs no assumption. v* <= upper needs a linear MDP and an exact core set; what could be measured of that
-is part of the answer. docs/certificate.md has the derivation.
+lower <= v_pi needs no assumption. v* <= upper needs a linear MDP and an exact core set; how far these could be verified
+is part of the certificate. docs/certificate.md has the derivation.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .fitting import Basis, Means, PolicyValues
 from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 
-_FIRST, _SECOND, _ROLLOUTS = 0.22, 0.36, 0.36  # shares of the queries; what they leave checks the condition
-_HEAVY = (0.0, 0.05, 2.0)  # which pairs a rule treats to second order: all, those with weight, none
-_LARGEST = 5000  # core pairs or features
-_FEW = 100  # pairs; with more, second order has never paid, and it is slow
+_FIRST, _SECOND, _ROLLOUTS = 0.22, 0.36, 0.36  # fractions of the queries; the rest checks the condition
+_HEAVY = (0.0, 0.05, 2.0)  # thresholds: which pairs a rule treats to second order: all, heavy ones, none
+_LARGEST = 5000  # the most core pairs or features
+_FEW = 100  # pairs; with more, second order has never been better, and it is slow
 
 
 @dataclass(frozen=True)
 class Certificate:
     """With probability `confidence`: lower <= v_pi, and v* <= upper if what it `assumes` is true.
 
-    `holds` says whether what could be checked of the assumptions was found true: False means that `upper` is no bound, and
-    `gap` is None; True means that no violation was met. Misspecification of up to `condition.unseen` may have gone
-    unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
+    `holds` tells whether the assumptions were found true as far as they could be checked. False means that `upper` is no
+    bound, and `gap` is None; True means that no violation was found. Misspecification of up to `condition.unseen` may have
+    gone unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
     """
 
     lower: float
@@ -50,11 +50,11 @@ class Certificate:
     queries: int
     initial_draws: int
     condition: Condition
-    exact: Evaluation | None = None  # where the problem can be enumerated
+    exact: Evaluation | None = None  # if the problem can be enumerated
 
     @property
     def gap(self) -> float | None:
-        """The policy is at most this much worse than the optimum; None where the condition does not hold."""
+        """The policy is at most this much worse than the optimum; None if the condition does not hold."""
         return self.upper - self.lower if self.holds else None
 
     @property
@@ -63,12 +63,12 @@ class Certificate:
         if self.gap is not None:
             return (
                 f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
-                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, conditional on what is assumed. No "
-                f"violation was met; residuals of up to {self.condition.unseen:.2g} would pass unseen, and come on top."
+                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, if the assumptions are true. No "
+                f"violation was found; residuals of up to {self.condition.unseen:.2g} could pass unseen and would add to it."
             )
         return (
-            f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. That the "
-            f"policy's value is at least {self.lower:.6f} holds all the same, with confidence {self.confidence:g}."
+            f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. The policy's "
+            f"value is nevertheless at least {self.lower:.6f}, with confidence {self.confidence:g}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Certificate:
-        """What `as_dict` gave."""
+        """The inverse of `as_dict`."""
         known = {f.name: record[f.name] for f in dataclasses.fields(cls)}
         exact = record["exact"]
         known |= {"assumes": tuple(record["assumes"]), "condition": Condition(**record["condition"])}
@@ -101,18 +101,18 @@ def certify(
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
 ) -> Certificate:
-    """How far a policy can be from optimal, from fresh queries.
+    """A bound on how far a policy is from optimal, from fresh queries.
 
     Parameters
     ----------
-    core: the core set; None for the one that the problem brings.
-    theta: `[d]`, used for the upper bound as it is. Left out, it is fitted on the first half of the core samples so that the
-        confidence bound is small; the second half computes the bound. A theta of your own is rarely better.
-    queries: in all; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
-    confidence: of both bounds together: each is given half of the risk.
+    core: the core set; None for the problem's own.
+    theta: `[d]`, used as it is for the upper bound. By default it is fitted on the first half of the core samples so that
+        the confidence bound is small, and the bound is computed on the second half. A theta of your own is rarely better.
+    queries: in total; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
+    confidence: of both bounds together: each has half of the risk.
 
-    The core samples go to the pairs that matter. The lower bound costs about a third of the queries, and its rollouts
-    use the fitted values of the policy only to lower variance. Bounds are wide where rewards or values jump rarely and far:
+    The core samples go to the pairs that matter. The lower bound takes about a third of the queries; its rollouts
+    use fitted values of the policy only to reduce variance. Bounds are wide if rewards or values have rare large jumps:
     no method can exclude what it has not sampled.
     """
     core, budget, rng = (
@@ -148,12 +148,12 @@ def certify(
 def _best_rule(
     basis: Basis, first: Transitions, n: int, gamma: float, alpha: float, theta: FloatArray | None
 ) -> Rule:
-    """The kind of rule that does best on the two halves of the first half, made again from all of it."""
+    """The rule for the second half: the kind that does best when made from one half of `first` and tried on the other."""
     rho, means = len(basis.actions), Means(basis, first, gamma)
     full = means.fit(means.optimise() if theta is None else theta)
     if rho > _FEW:
         return make_rule(means, full, n, means.count.min(), gamma, alpha, _HEAVY[-1], theta is None)
-    odd = np.arange(len(first)) // rho % 2 == 1  # whole rounds, so that each half has all pairs
+    odd = np.arange(len(first)) // rho % 2 == 1  # whole rounds, so that both halves have all pairs
     fitted, held_out = Means(basis, first.take(~odd), gamma), first.take(odd)
     even = np.bincount(held_out.pair, minlength=rho) / len(held_out)
     start = fitted.fit(fitted.optimise() if theta is None else theta)
@@ -170,17 +170,17 @@ def _best_rule(
 def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     hull = f"largest distance {c.hull_error:.3g} on {c.hull_pairs:,} reachable pairs"
     linear = (
-        f"largest residual {c.violation:.3g} where noise may make {c.noise:.3g}, on {c.fresh} fresh pairs"
+        f"largest residual {c.violation:.3g}, where noise may cause {c.noise:.3g}, on {c.fresh} fresh pairs"
     )
     if c.excess:
-        linear += f"; upper is raised by {c.excess:.3g}, what residuals may be there, conditional on there being none larger"
+        linear += f"; upper is raised by {c.excess:.3g}, the most that residuals may be there, assuming that none is larger"
     else:
         linear += f"; up to {c.unseen:.3g} would have passed unseen there: add it to upper to cover it"
     crossed = (
-        f"upper {upper:.6f} is below lower {lower:.6f}: what is assumed is false, or chance was against it",
+        f"upper {upper:.6f} is below lower {lower:.6f}: an assumption is false, or the samples were unlucky",
     )
     return (
-        "lower: rewards lie in the declared range, as every query was checked to do; nothing else",
+        "lower: rewards lie in the declared range, which was checked for every query; nothing else",
         f"upper, the core is exact (each reachable feature vector is a convex combination of the core's): {hull}",
         f"upper, the MDP is linear in the features (r + gamma P V is, at reachable pairs): {linear}",
         *(crossed if upper < lower else ()),
@@ -188,7 +188,7 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
 
 
 def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any) -> CoreSet:
-    """The core set, or an error about the first argument that cannot be used."""
+    """The core set; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if not isinstance(policy, SoftmaxPolicy):
@@ -202,7 +202,7 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, con
         )
     if fingerprint(policy.features) != fingerprint(problem.features):
         raise InputError(
-            f"The policy speaks about other features than the problem '{problem.name}' has: "
+            f"The policy was made for other features than those of the problem '{problem.name}': "
             f"{dict(policy.features.description)} against {dict(problem.features.description)}. Certify a policy on the "
             "problem that it was planned for."
         )
@@ -227,7 +227,7 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, con
 
 
 def least_queries(rho: int, gamma: float) -> int:
-    """The fewest queries with which every part has something to work on; a useful gap takes many more."""
+    """The fewest queries with which every part of the certificate has samples; a useful gap takes many more."""
     return max(60 * rho, math.ceil(60 / (1 - gamma)), 1000)
 
 
@@ -241,17 +241,17 @@ def _enough(queries: int, rho: int, gamma: float) -> None:
 
 
 def _fits(problem: Problem, basis: Basis, queries: int) -> None:
-    """Raise, before the first query, if the samples would not fit into memory."""
+    """Raise InputError, before the first query, if the samples would not fit into memory."""
     f = problem.features
     numbers = f.n_actions * (2 * f.nonzeros if f.nonzeros else f.dimension) + basis.states[0].size
     rho = len(basis.actions)
-    steps = 5 * rho if rho <= _FEW else 0  # how samples move with each sign, and what that takes
+    steps = 5 * rho if rho <= _FEW else 0  # numbers per sample for the second-order terms
     row = 8 * (2 * numbers + 4)  # a next state and an initial state
     needed = row * queries + 8 * (steps + 16) * _SECOND * queries + 48 * basis.core.size
     room = SHARE * available_memory()
     if needed > room:
         raise InputError(
-            f"`certify(queries={queries})` would store features of about {2 * queries:,} states, with what is computed from "
-            f"them {needed / 1e9:.3g} GB, and {room / 1e9:.3g} GB may be used here. Give fewer queries; discount and core "
+            f"`certify(queries={queries})` would store features of about {2 * queries:,} states, and with what is computed "
+            f"from them {needed / 1e9:.3g} GB; {room / 1e9:.3g} GB may be used here. Give fewer queries; discount and core "
             f"set need at least {least_queries(rho, problem.discount):,}. evaluate(problem, policy) stores none."
         )

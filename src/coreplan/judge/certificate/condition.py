@@ -1,7 +1,7 @@
-"""Does the certificate's condition hold? Measured on fresh reachable pairs; what was not met was not measured.
+"""Does the certificate's condition hold? It is measured on fresh reachable pairs, and unknown elsewhere.
 
 In a linear MDP with an exact core set every reachable state is an initial state or a next state of a core pair. So it
-is enough to look there: are all features in the hull of the core's, and is r + gamma P V linear in them?
+is enough to look there: do all features lie in the hull of the core features, and is r + gamma P V linear in them?
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ...sampled import Transitions
 from ...simulate import Simulator
 from .fitting import Basis
 
-_PAIRS = 4000  # whose distance from the hull is measured
-_FRESH = 32  # pairs whose residual is measured, by sampling
-_DOUBT = 1e-3  # the chance that noise alone raises the alarm
+_PAIRS = 4000  # number of pairs whose distance from the hull is measured
+_FRESH = 32  # number of pairs whose residual is measured, by sampling
+_DOUBT = 1e-3  # the probability that noise alone raises an alarm
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What was measured. `violation` is the residual of r + gamma P V that is largest against its noise."""
+    """What was measured of the condition; a residual is the part of r + gamma P V that is not linear in the features."""
 
-    hull_error: float  # largest distance of a feature vector from the hull of the core's
-    hull_pairs: int  # pairs measured for it
-    hull_exact: bool
-    violation: float  # residuals enter normalised values as they are
-    noise: float  # what noise alone may do to it
-    unseen: float  # no residual of the fresh pairs is likely to be larger: what misspecification noise may have hidden
-    excess: float  # `unseen` where some residual is beyond noise, else 0: by this `upper` is raised
-    fresh: int  # pairs sampled for it
-    queries: int  # that took
+    hull_error: float  # largest distance of a feature vector from the hull of the core features
+    hull_pairs: int  # number of pairs measured for it
+    hull_exact: bool  # whether that distance is zero up to rounding
+    violation: float  # the residual that is largest relative to its noise; adds to normalised values as it is
+    noise: float  # how large it may be by noise alone
+    unseen: float  # likely bound on the residuals: misspecification that noise may have hidden
+    excess: float  # added to `upper`: `unseen` if some residual exceeds its noise, else 0
+    fresh: int  # number of pairs sampled for the residuals
+    queries: int  # number of queries for the residuals
 
     @property
     def holds(self) -> bool:
-        """No feature outside the hull, and no residual beyond noise."""
+        """Whether no feature lies outside the hull and no residual exceeds its noise."""
         return self.hull_exact and abs(self.violation) <= self.noise
 
 
@@ -48,7 +48,7 @@ def check_condition(
     simulator: Simulator, basis: Basis, theta: FloatArray, samples: Transitions, states: States, queries: int,
     rng: np.random.Generator,
 ) -> Condition:  # fmt: skip
-    """Measure on `states [k, ...]` and spend at most `queries` on residuals, those of the values of `theta [d]`."""
+    """Measure the condition on `states [k, ...]`, with at most `queries` for the residuals of the values of `theta [d]`."""
     problem = simulator.problem
     states = states[rng.permutation(len(states))]
     error, pairs, exact = _hull(problem, basis, states[: max(_PAIRS // problem.n_actions, 1)])
@@ -65,7 +65,7 @@ def check_condition(
 
 
 def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, bool]:
-    """The largest distance from the core's hull over all available pairs of the states, how many, and whether it is 0."""
+    """The largest distance from the core's hull over all available pairs of the states, their number, whether it is 0."""
     phi = checked(problem.features, states)
     rows = take(flat(phi), np.flatnonzero(available(phi).ravel()))
     error = float(hull_distances(basis.frame, rows).max())
@@ -73,7 +73,7 @@ def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, b
 
 
 def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> tuple[States, IntArray]:
-    """Some of the states, each with a random action that can be taken there."""
+    """Some of the states, each with a random available action."""
     states = states[:_FRESH]
     allowed = available(checked(problem.features, states))  # [k, A]
     return states, np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
@@ -88,7 +88,7 @@ def _residuals(
     actions: IntArray,
     repeat: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """(r + gamma P V)(z) minus the core's combination, `[k]`, each with a Bernstein margin for its noise."""
+    """(r + gamma P V)(z) minus the core pairs' combination with z's coefficients, `[k]`; a Bernstein margin for each."""
     problem = simulator.problem
     gamma, k, rho = problem.discount, len(actions), len(basis.actions)
 

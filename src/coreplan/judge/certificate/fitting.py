@@ -1,7 +1,7 @@
-"""The certificate's first half: samples of core pairs, and what is fitted to them.
+"""The first half of the certificate's samples of core pairs, and what is fitted to them.
 
-Only a basis J of the core pairs is sampled: in a linear MDP the others are its linear combinations. Whatever is fitted
-here may be wrong without harm: the bounds that use it are computed on samples of their own.
+Only a *basis* J of the core pairs is sampled: in a linear MDP the other pairs are linear combinations of it. The fits
+need not be right for the bounds to be valid, since the bounds are computed on other samples.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ...problem import Problem
 from ...sampled import Transitions, draw
 from ...simulate import Simulator
 
-_ROUNDS = 60  # of policy iteration: it takes a handful
+_ROUNDS = 60  # the most rounds of policy iteration, which needs a handful
 
 
 @dataclass(frozen=True)
 class Basis:
-    """rho core pairs whose features span those of all m, and how they do."""
+    """rho core pairs whose features span those of all m core pairs, and the coefficients C with which they do."""
 
     states: States  # [rho, ...]
     actions: IntArray  # [rho]
@@ -37,7 +37,7 @@ class Basis:
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet) -> Basis:
-        """All core pairs where they are independent, else a well-conditioned choice (pivoted QR)."""
+        """All core pairs if their features are independent, else a well-conditioned choice (pivoted QR)."""
         frame = Frame(core.features(problem.features), problem.features.dimension)
         (J, inverse), Phi = frame.basis, frame.matrix
         C = np.eye(frame.m) if len(J) == frame.m else Phi @ inverse
@@ -63,7 +63,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Fit:
-    """theta, the direction matrix B that flattens core residuals, and the occupancy kappa of the basis."""
+    """theta, the matrix B of directions that change one residual each, and the occupancy kappa of the basis pairs."""
 
     theta: FloatArray  # [d]
     B: FloatArray  # [d, rho]: to first order, theta + B u has residuals delta - u
@@ -74,7 +74,7 @@ class Fit:
 
 
 class Means:
-    """Sample means by basis pair: the plug-in model on the first half."""
+    """Sample means per basis pair: the plug-in model of the first half."""
 
     def __init__(self, basis: Basis, samples: Transitions, gamma: float) -> None:
         self.basis, self.samples, self.gamma = basis, samples, gamma
@@ -101,12 +101,12 @@ class Means:
             return inverse @ np.linalg.lstsq(system, right, rcond=None)[0]
 
     def evaluate(self, theta: FloatArray, scale: float, bonus: Any = 0.0) -> FloatArray:
-        """The fitted action values of softmax(scale phi . theta), with `bonus [rho]` added to rewards (LSTD-Q)."""
+        """theta of the fitted action values of softmax(scale phi . theta), with `bonus [rho]` added to rewards (LSTD-Q)."""
         F, _ = self.policy(theta, scale)
         return self._solve(F, self.r + bonus)
 
     def optimise(self, bonus: FloatArray | None = None, theta: FloatArray | None = None) -> FloatArray:
-        """Policy iteration in the plug-in model, from `theta`; of its iterates the one with the least bound there."""
+        """Policy iteration in the plug-in model, starting at `theta`; returns the iterate with the least bound there."""
         bonus = np.zeros(len(self.count)) if bonus is None else bonus
         theta = np.zeros(self.basis.Phi.shape[1]) if theta is None else theta
         best, least = theta, np.inf
@@ -121,7 +121,7 @@ class Means:
         return best
 
     def fit(self, theta: FloatArray) -> Fit:
-        """What the first half says of theta."""
+        """Everything that the first half gives for theta."""
         s, gamma = self.samples, self.gamma
         F, f0 = self.policy(theta, np.inf)
         B = self.directions(F)
@@ -138,7 +138,7 @@ class Means:
         return float(start + (self.basis.C @ (mean + bonus - self.basis.Phi @ theta)).max())
 
     def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means and standard deviations of `x [n]` by basis pair, `[rho]` each."""
+        """Means and standard deviations of `x [n]` per basis pair, `[rho]` each."""
         pair, rho = self.samples.pair, len(self.count)
         mean = np.bincount(pair, x, rho) / self.count
         square = np.bincount(pair, (x - mean[pair]) ** 2, rho)
@@ -147,7 +147,7 @@ class Means:
 
 @dataclass(frozen=True)
 class PolicyValues:
-    """V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]: the policy's values as fitted on the first half."""
+    """The policy's values fitted on the first half: V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]."""
 
     policy: SoftmaxPolicy
     theta: FloatArray  # [d]
@@ -155,12 +155,12 @@ class PolicyValues:
 
     @classmethod
     def of(cls, basis: Basis, samples: Transitions, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
-        """LSTD-Q."""
+        """Fit the values of `policy` by LSTD-Q."""
         theta = Means(basis, samples, gamma).evaluate(policy.theta, policy.scale)
         return cls(policy, theta, float(np.clip((basis.core @ theta).max(), 1e-9, 1 / (1 - gamma))))
 
     def values(self, problem: Problem, states: States) -> FloatArray:
-        """V of a batch, `[n]`."""
+        """V of a batch of states, `[n]`."""
         phi = checked(problem.features, states)
         return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
 
@@ -175,7 +175,7 @@ def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatA
 def _mean_features(
     phi: Phi, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
 ) -> FloatArray:
-    """sum over the states of each group of sum_a pi(a|x) phi(x, a), `[groups, d]`."""
+    """sum_a pi(a|x) phi(x, a), summed over the states x of each group: `[n_groups, d]`."""
     pi = np.empty((len(group), n_actions(phi)))
     probabilities(phi, theta, scale, pi)
     out = np.zeros((n_groups, d))

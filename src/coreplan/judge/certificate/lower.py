@@ -1,9 +1,9 @@
 """The certificate's lower bound on a policy's value, by rollouts. It assumes nothing but the reward range.
 
 For ANY bounded V >= 0, with d_t = r_t + gamma V(x_{t+1}) - V(x_t), V^pi(x_0) = V(x_0) + E sum_t gamma^t d_t. A rollout
-goes on with probability q = gamma^c a step, and step t counts with weight w_t = (gamma/q)^t: unbiased, with d_t nearly
-without mean where V is near V^pi, so that short rollouts lose little. Because V^pi >= 0, a rollout may also be given up
-at any time at the cost of w_t V(x_t): that never overstates the value, and it bounds outcomes from below.
+continues with probability q = gamma^c after each step, and step t has weight w_t = (gamma/q)^t. This is unbiased, and if V
+is close to V^pi, the d_t have means close to zero, so that short rollouts lose little. Because V^pi >= 0, a rollout may
+also be abandoned at any time at the cost of w_t V(x_t): that never overstates the value, and bounds outcomes from below.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from ...sampled import lower_mean
 from ...simulate import Simulator
 from .fitting import PolicyValues
 
-_C = 0.85  # of q = gamma^c: 1 is cheapest, 0 never stops; variance x length is least at 1, tails are shorter below
-_LONGEST = 8.0  # mean lengths; a rollout that is longer is given up: one in three thousand
-_PILOT = 0.06  # of the budget; with few queries more, so that it has some rollouts
-_KEEP = 300  # states kept of a step
+_C = 0.85  # c in q = gamma^c; 0 never stops. Variance x length is least at 1, but tails are shorter below 1
+_LONGEST = 8.0  # the longest rollout, in mean lengths; one in three thousand is longer and is abandoned
+_PILOT = 0.06  # the pilot's part of the budget; more if there are few queries, so that it has some rollouts
+_KEEP = 300  # states kept per step
 
 
 @dataclass(frozen=True)
 class Lower:
-    """The bound, its rollouts and what they cost."""
+    """The lower bound, and the rollouts that it comes from."""
 
     bound: float
-    mean: float
+    mean: float  # of the outcomes
     rollouts: int
     queries: int
-    visited: States  # [k, ...] states met on the way, for checking conditions
+    visited: States  # [k, ...] some states of the rollouts, for checking the condition
 
 
 def lower_bound(
     simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
     rng: np.random.Generator,
 ) -> Lower:  # fmt: skip
-    """The policy's value is above `bound` with probability 1 - alpha.
+    """A bound that the policy's value exceeds with probability 1 - alpha.
 
-    `fitted` was made from other samples. It decides how wide the interval is, never whether it is valid.
+    `fitted` comes from other samples. It affects how tight the bound is, never whether it is valid.
     """
     gamma = simulator.problem.discount
     q = gamma**_C
-    # A few rollouts, used for nothing else, show where to give up and how outcomes spread.
+    # A few pilot rollouts, used for nothing else, show when to abandon a rollout and how outcomes are spread.
     longest = math.ceil(_LONGEST / (1 - q))
     pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
     before = simulator.queries
@@ -56,13 +56,13 @@ def lower_bound(
     planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
     z: list[FloatArray] = []
     visited: list[States] = []
-    while budget - spent >= longest:  # true at first, by `least_queries`; giving up leaves queries for more
+    while budget - spent >= longest:  # true at first, by `least_queries`; abandoned rollouts leave queries
         steps = lengths(budget - spent, q, rng)
         outcomes, _, met = _rollouts(simulator, policy, fitted, steps, give_up, rng)
         z.append((1 - gamma) * outcomes)
         visited.append(met)
         spent, rollouts = simulator.queries - before, rollouts + len(steps)
-    lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may cross the line by (1 - q) V
+    lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may overshoot by (1 - q) V
     spread = max((1 - gamma) * float(tried.std()), 1e-9)
     normalised = np.concatenate(z)
     bound = lower_mean(normalised, lowest, alpha, spread, planned)
@@ -73,8 +73,10 @@ def lower_bound(
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
-    """Lengths of the rollouts, `[n]`, at least one. A rollout starts only where the longest still fits the
-    budget, so that whether it starts never depends on its own length: else short ones would be preferred.
+    """The lengths `[n]` of the rollouts that fit the budget; n is at least one.
+
+    A rollout starts only if the longest possible one still fits, so that whether it starts never depends on its own
+    length; otherwise short ones would be preferred.
     """
     longest = min(math.ceil(_LONGEST / (1 - q)), budget)
     steps = rng.geometric(1 - q, size=max(budget // longest, 1) + 2 * math.ceil(budget * (1 - q)))
@@ -87,7 +89,7 @@ def _rollouts(
     simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, the least that giving up would have left on the way, some states met."""
+    """Outcomes `[n]` in units of V, the least value `[n]` that abandoning on the way would have left, and some states."""
     gamma = simulator.problem.discount
     q = gamma**_C
     longest = math.ceil(_LONGEST / (1 - q))
@@ -100,7 +102,7 @@ def _rollouts(
         V_next = fitted.values(simulator.problem, states)
         z[live] += w * (rewards + gamma * V_next - V)
         w *= gamma / q
-        left = z[live] - w * V_next  # after giving up
+        left = z[live] - w * V_next  # the outcome if abandoned here
         lows[live] = np.minimum(lows[live], left)
         cut = (left < give_up) | ((steps[live] == t) & (t == longest))
         z[live[cut]] -= w * V_next[cut]

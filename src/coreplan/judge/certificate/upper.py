@@ -1,10 +1,11 @@
 """The certificate's upper bound on the optimum; docs/certificate.md derives it.
 
 In a linear MDP with an exact core set there is ONE weight vector kappa* over the basis pairs such that for EVERY theta
-v* <= (1 - gamma) nu0 . V_theta + <kappa*, delta(theta)>. So for any rule theta(kappa) fixed on the first half, a confidence
-bound for the single, unknown point (kappa*, theta(kappa*)) suffices, and the largest such bound over all kappa covers it:
-no union over core pairs. The rule theta(kappa) = theta + B (tau sign(kappa - kappa^)) makes the bound fall away from
-the fitted kappa^, so that the largest is near kappa^ and the noise of pairs averages instead of adding up.
+v* <= (1 - gamma) nu0 . V_theta + <kappa*, delta(theta)>, where delta are the residuals at the basis pairs. So for any rule
+theta(kappa) that is fixed on the first half of the samples, a confidence bound at the single, unknown point
+(kappa*, theta(kappa*)) is enough, and the largest such bound over all kappa covers it, without a union bound over core
+pairs. The rule theta(kappa) = theta + B (tau sign(kappa - kappa^)) makes the bound decrease away from the fitted kappa^, so
+that the largest is near kappa^, where the noise of pairs averages instead of adding up.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from ...features import Phi, length, n_actions, project, score
 from ...sampled import Transitions, curvature
 from .fitting import Basis, Fit, Means
 
-STAKE = 0.9  # the largest share of the wealth that one outcome may take, whatever kappa
-_FLUCTUATION = 2.5  # standard deviations of a pair's mean that a rule allows for
+STAKE = 0.9  # the largest fraction of the wealth that one outcome may cost, for any kappa
+_FLUCTUATION = 2.5  # how many standard deviations of a pair's mean a rule allows for
 
 
 @dataclass(frozen=True)
 class Rule:
-    """All that is fixed before the second half is seen.
+    """Everything that is fixed before the second half of the samples is seen.
 
-    With features in the hull and rewards in [0, 1], eta(kappa) (Y - floor) <= STAKE for every outcome, sign and kappa.
+    With features in the hull and rewards in [0, 1], eta(kappa) (Y - floor) <= STAKE for every outcome Y, sign and kappa.
     """
 
     fit: Fit
-    p: FloatArray  # [rho], with which probability a sample of the second half is drawn from each basis pair
-    tau: FloatArray  # [rho]
-    n: int
+    p: FloatArray  # [rho], the probability with which a sample of the second half is drawn from each basis pair
+    tau: FloatArray  # [rho], the steps of the rule theta(kappa)
+    n: int  # number of samples in the second half
     log_target: float  # log(1 / alpha)
     bet: float  # eta at kappa^
     slow: FloatArray  # [rho]: eta(kappa) = bet / (1 + sum_j slow_j |kappa_j - kappa^_j|)
@@ -45,7 +46,7 @@ class Rule:
 
 
 def allocate(fit: Fit) -> FloatArray:
-    """p `[rho]`: mostly by weight times spread, which is best for the mean; some for pairs that might matter."""
+    """p `[rho]`: mostly by weight times spread, which is best for the mean; the rest for pairs that might matter."""
     weight = np.abs(fit.kappa)
     rho = len(weight)
     shares = [(0.45, weight * fit.sigma), (0.3, np.sqrt(weight)), (0.1, fit.sigma), (0.15, np.ones(rho))]
@@ -56,15 +57,16 @@ def make_rule(
     model: Means, fit: Fit, n: int, n_first: float, gamma: float, alpha: float, heavy: float, free: bool = True,
     p: FloatArray | None = None,
 ) -> Rule:  # fmt: skip
-    """Bets, steps and bonuses from the first half, which has `n_first` samples a pair.
+    """Bets, steps and bonuses from the first half, which has `n_first` samples per pair.
 
-    `free` says whether theta may be fitted again with bonuses; `p` fixes the allocation.
-    A pair's residual is uncertain by some `need_j`. Pairs with kappa^_j >= `heavy` get it as tau_j, which costs little where
-    tau is small (second order); the others as a bonus on their reward before theta is fitted, which costs kappa^_j need_j.
+    `free` tells whether theta may be fitted again with bonuses; `p` fixes the allocation.
+    A pair's residual is uncertain by some `need_j`. For pairs with kappa^_j >= `heavy` it becomes tau_j, which costs little
+    if tau is small (second order); for the others a bonus on their reward before theta is fitted, which costs
+    kappa^_j need_j.
     """
     basis, L = model.basis, math.log(1 / alpha)
     need, bonus = np.zeros(len(fit.kappa)), np.zeros(len(fit.kappa))
-    for _ in range(4):  # all depend on each other; what is returned belongs to the fit that is returned
+    for _ in range(4):  # these depend on each other; the last round makes all of them for the returned fit
         steps = (np.abs(fit.kappa) >= heavy) | (heavy < 1 and not free)  # which pairs get a tau
         if free and need.any() and not steps.all():
             bonus = np.where(steps, 0.0, need)
@@ -79,37 +81,37 @@ def make_rule(
         chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
         price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
-        # More than 1 is hopeless, and bonuses would feed on themselves.
+        # More than 1 is useless, and larger bonuses would lead to ever larger ones.
         need = np.minimum(need + np.abs(fit.delta + bonus), 1.0)
     return Rule(fit=fit, p=share, tau=tau, n=n, log_target=L, bet=bet, slow=slow, floor=floor)
 
 
 def _ranges(basis: Basis, theta: FloatArray, B: FloatArray, gamma: float) -> tuple[float, FloatArray]:
-    """The most that V(x0) and, `[rho]`, r + gamma V(y) - phi_j . theta can be for any signs, features lying in the hull."""
+    """Upper bounds, for any signs and features in the hull, on V(x0) and on r + gamma V(y) - phi_j . theta `[rho]`."""
     start = (basis.core @ theta + np.abs(basis.core @ B).sum(axis=1)).max()
     value, move = gamma * basis.core @ theta, gamma * basis.core @ B  # [m], [m, rho]
     range_ = np.empty(len(basis.Phi))
     for j, (q, own) in enumerate(zip(basis.Phi @ theta, basis.Phi @ B, strict=True)):
         reach = np.abs(move - own).sum(axis=1)  # [m]
         range_[j] = 1 + (value - q + reach).max()
-        if basis.signed:  # negative weights turn the other end up
+        if basis.signed:  # negative weights make the lower end matter too
             range_[j] = max(range_[j], (q - value + reach).max())
     return float(start), np.maximum(range_, 1e-9)
 
 
 @dataclass(frozen=True)
 class Upper:
-    """The bound and where it comes from."""
+    """The upper bound and its parts."""
 
     bound: float
     mean: float  # (1 - gamma) nu0 . V + <kappa^, delta>, the estimate
-    chance: float  # what confidence costs at kappa^
-    second_order: float  # what not knowing kappa* costs near kappa^
-    excess: float  # and farther from it
+    chance: float  # the cost of the confidence level, at kappa^
+    second_order: float  # the cost of not knowing kappa*, near kappa^
+    excess: float  # the same cost, farther from kappa^
 
 
 def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper:
-    """v* is below `bound` with probability 1 - alpha, for a linear MDP and an exact core set."""
+    """A bound that exceeds v* with probability 1 - alpha, for a linear MDP and an exact core set."""
     fit, p, tau, n = rule.fit, rule.p, rule.tau, rule.n
     rho = len(p)
     K = np.flatnonzero(tau > 0)
@@ -118,7 +120,7 @@ def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper
     V, D, U = explore(s.phi, fit.theta, B)
     x = s.rewards + gamma * V - (basis.Phi @ fit.theta)[s.pair]  # [n]
     moved = gamma * U - (basis.Phi @ B)[s.pair]  # [n, k]: how x moves with each sign
-    R, R0 = np.abs(moved).sum(axis=1) + gamma * D, np.abs(U0).sum(axis=1) + D0  # [n]: how far it can move
+    R, R0 = np.abs(moved).sum(axis=1) + gamma * D, np.abs(U0).sum(axis=1) + D0  # [n]: how far x, V0 move
 
     def by_pair(values: FloatArray) -> FloatArray:  # unbiased means, [rho]
         return np.bincount(s.pair, values, rho) / (n * p)
@@ -129,7 +131,7 @@ def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper
     spill = gamma * by_pair(D)
     second_order = float(np.abs(first).sum() + (1 - gamma) * D0.mean() + np.maximum(fit.kappa, 0) @ spill)
 
-    # Y_i at kappa^, and how much its root mean square and its largest value may grow with the signs.
+    # Y_i at kappa^, and how much the signs may increase its root mean square and its largest value.
     scale = (fit.kappa / p)[s.pair]
     Y = (1 - gamma) * V0 + scale * x
     extra = (1 - gamma) * R0 + np.abs(scale) * R
@@ -145,10 +147,11 @@ def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper
     rigid = np.abs(slopes).sum(axis=1) + spill + chance * rule.slow - tau  # [rho], slopes of |h_j|
     bend = rms_pair**2 / rule.slow  # [rho], to be multiplied by the weight of squares
     delta = by_pair(x)
-    if rule.bet * (float(Y.max()) - rule.floor) >= 1.0:  # not within the hull: nothing is proved
+    if rule.bet * (float(Y.max()) - rule.floor) >= 1.0:  # features outside the hull: nothing is proved
         return Upper(bound=1.0, mean=mean, chance=1.0 - mean, second_order=second_order, excess=0.0)
 
-    # If the bound is `at`: the weight of squares, as the hull leaves no stake beyond STAKE; what it must exceed at kappa^.
+    # For a candidate bound `at`: `weight`, the weight of squares (no stake exceeds STAKE, since features lie in the hull);
+    # `here`, what the bound must exceed at kappa^; `kink`, its slopes in |h_j|, h = kappa - kappa^.
     def weight(at: float) -> float:
         return rule.bet * curvature(min(max(rule.bet * (largest - at), far), STAKE))
 
@@ -171,24 +174,24 @@ def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper
 
 
 def _settle(needed: Callable[[float], float], x: float) -> float:
-    """Some x' >= x that is at least `needed(x')`, so that x' is proved at x'; or 1, which no value exceeds."""
+    """Some x' >= x with x' >= `needed(x')`, which is therefore a valid bound; or 1, which no value exceeds."""
     for _ in range(200):
         if x >= 1.0:
             break
         least = needed(x)
         if least <= x:
             return x
-        x = least + 1e-9  # ends the iteration, and is more than rounding
+        x = least + 1e-9  # more than rounding, so that the iteration ends
     return 1.0
 
 
 def _beyond(
     C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray, slope: FloatArray
 ) -> float:
-    """At least max <h, delta> + <kink, |h|> over h = C' mu - kappa, mu in the simplex, for ANY `slope [rho]`.
+    """An upper bound on max <h, delta> + <kink, |h|> over h = C' mu - kappa, mu in the simplex, for ANY `slope [rho]`.
 
-    Where kink_j <= 0, kink_j |h_j| <= y h_j for all |y| <= -kink_j; where it is positive, the chord over the range of h_j is
-    above it. What is left is linear in mu, so that its largest value is at a corner.
+    If kink_j <= 0, kink_j |h_j| <= y h_j for all |y| <= -kink_j; if it is positive, the chord over the range of h_j lies
+    above it. The rest is linear in mu, so that its largest value is at a corner.
     """
     steep, constant = _chords(C, kappa, kink)
     total = delta + steep + np.clip(slope, np.minimum(kink, 0.0), np.maximum(-kink, 0.0))
@@ -196,7 +199,7 @@ def _beyond(
 
 
 def _chords(C: FloatArray, kappa: FloatArray, kink: FloatArray) -> tuple[FloatArray, float]:
-    """kink_j |h_j| <= steep_j h_j + a constant where kink_j > 0, steep `[rho]`; the constants summed."""
+    """Chords kink_j |h_j| <= steep_j h_j + constant_j for kink_j > 0: steep `[rho]`, and the sum of the constants."""
     low, high = C.min(axis=0) - kappa, C.max(axis=0) - kappa
     up = np.maximum(kink, 0.0)
     steep = up * (np.abs(high) - np.abs(low)) / np.where(high > low, high - low, 1.0)
@@ -204,7 +207,7 @@ def _chords(C: FloatArray, kappa: FloatArray, kink: FloatArray) -> tuple[FloatAr
 
 
 def _supporting(C: FloatArray, kappa: FloatArray, delta: FloatArray, kink: FloatArray) -> FloatArray:
-    """The slope `[rho]` with which `_beyond` is least: a linear program's multipliers. Bad ones only cost width."""
+    """The slope `[rho]` for which `_beyond` is least, from a linear program's multipliers. A bad one only costs width."""
     J, m = np.flatnonzero(kink < 0), len(C)
     slope = np.zeros(len(kink))
     if not len(J):

@@ -1,4 +1,4 @@
-"""`CoreMirror`: streaming value iteration through the core set."""
+"""`CoreMirror`: value iteration through the core set on a stream of samples."""
 
 from .planner import CoreMirror
 

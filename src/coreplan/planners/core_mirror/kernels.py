@@ -1,8 +1,8 @@
-"""CoreMirror, compiled: one sweep over the core set.
+"""CoreMirror's kernels in compiled code: one sweep over the core set.
 
-`tell` reads as docs/core-mirror.md does: the policy pi_t, one sampled Bellman backup for every core pair, theta_t through
-the core features, the weighted sum of thetas that is the next policy. Beside it the stream is watched for features with
-large coefficients (`watch`).
+`tell` follows docs/core-mirror.md: the policy pi_t, one sampled Bellman backup for every core pair, theta_t from the
+backups and the core features, and the weighted sum of thetas that defines the next policy. In addition, `watch` looks for
+features with large coefficients over the core features.
 """
 
 from __future__ import annotations
@@ -15,40 +15,43 @@ from numba import njit
 from ...base import FloatArray, IntArray
 from ...features import add, is_available, length, score, score_row, softmax, weighted_l1
 
-SHARPNESS = 10.0  # of the policy, times t^2, over the span of the values
-SAFE = 4.0  # coefficients of this l1-norm are taken at a full step
-WATCHED = 8  # one next state in so many is watched, where watching is cheap; with a pseudo-inverse one in all
-_NO_SPAN = 1e-12  # values that differ by less, relatively, are equal
+SHARPNESS = 10.0  # the policy's scale b_t is this times t^2, divided by the span of the values
+SAFE = 4.0  # up to this l1-norm of the coefficients a full step is taken
+WATCHED = 8  # one next state in 8 is watched where that is cheap; with a pseudo-inverse one per sweep
+_NO_SPAN = 1e-12  # values that differ by less than this, relatively, count as equal
 
 
 class State(NamedTuple):
-    """Everything that goes from one sweep to the next: O(m + d) numbers."""
+    """Everything that is carried from one sweep to the next: O(m + d) numbers."""
 
     theta: FloatArray  # [d] theta_{t-1}
-    mean: FloatArray  # [d] mean of theta_1..theta_{t-1} with weights 1..t-1; their plain sum where beta is given
+    mean: FloatArray  # [d] mean of theta_1..theta_{t-1} with weights 1..t-1; their plain sum if beta is given
     kept: FloatArray  # [d] `mean` as it was at iteration J, uniform on the iterations so far
     q: FloatArray  # [m] the last backup of each core pair
-    lam: FloatArray  # [m] occupancy of the core pairs, where it allots queries
+    lam: FloatArray  # [m] estimated occupancy of the core pairs; used with allocation="occupancy" only
     mean_lam: FloatArray  # [m] averaged like theta
     sweeps: IntArray  # [1] done so far
     J: IntArray  # [1]
-    seen: FloatArray  # [1] largest l1-norm of coefficients of a feature on the core features
+    seen: FloatArray  # [1] largest l1-norm of a feature's coefficients over the core features so far
     td: FloatArray  # [2] sum and number of temporal differences
 
 
 class Hyper(NamedTuple):
-    """theta = pinv(Phi~) q; coordinate by coordinate where every core feature is c_j times a unit vector (`unit`)."""
+    """The constants of a run.
+
+    If every core feature is c_j times a unit vector (`unit`), theta = pinv(Phi~) q is computed coordinate by coordinate.
+    """
 
     gamma: float
-    beta: float  # 0: the schedule
+    beta: float  # 0: the default schedule
     step: float  # 0: automatic
     occupancy: bool
     unit: bool
     at: IntArray  # [m] the coordinate of core pair j
     c: FloatArray  # [m]
-    square: FloatArray  # [d] sum of c_j^2 over the pairs of a coordinate; 0 where there is none
-    reach: FloatArray  # [d] sum of |c_j| over `square`: the l1-norm of the coefficients of e_l; 0 where there is none
-    pinv: FloatArray  # [m, d] pinv(Phi~)', empty where `unit`
+    square: FloatArray  # [d] sum of c_j^2 over the core pairs of a coordinate; 0 if it has none
+    reach: FloatArray  # [d] sum of |c_j|, divided by `square`: the l1-norm of e_l's coefficients; 0 if it has none
+    pinv: FloatArray  # [m, d] pinv(Phi~)', empty if `unit`
 
 
 class Scratch(NamedTuple):
@@ -61,7 +64,7 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def ask(u, state, hyper, core_index):
-    """Every core pair once; or, by occupancy, pair j so often that the mean is 1 - k + k m lam_j (systematic rounding)."""
+    """Every core pair once; with `occupancy`, pair j on average 1 - k + k m lam_j times (systematic rounding)."""
     m = core_index.shape[0]
     if not hyper.occupancy:
         for j in range(m):
@@ -79,9 +82,9 @@ def ask(u, state, hyper, core_index):
 
 @njit(cache=True, nogil=True)
 def scale_of(t, mean, hyper, core):
-    """b_t of pi_t = softmax(b_t Phi mean): beta, or 10 t^2 over the span of the mean's values at the core pairs.
+    """b_t in pi_t = softmax(b_t Phi mean): beta, or 10 t^2 divided by the span of the mean's values at the core pairs.
 
-    Values without a span are equal, and any scale is uniform; it must not be 0, since masked scores are infinite.
+    If all values are equal, any scale gives the uniform policy; it must not be 0, since masked scores are infinite.
     """
     if hyper.beta > 0.0:
         return hyper.beta
@@ -97,10 +100,10 @@ def scale_of(t, mean, hyper, core):
 
 @njit(cache=True, nogil=True)
 def step_of(t, state, hyper):
-    """The share of the way that theta goes to pinv(Phi~) q: all of it for H = 1/(1 - gamma) sweeps, then sqrt(H/t).
+    """The step s_t of theta towards pinv(Phi~) q: 1 for the first H = 1/(1 - gamma) sweeps, then sqrt(H/t).
 
-    Noise in theta_{t-1} makes the next backup noisier: small steps cost nothing once value has spread, and halve the
-    queries (measured). With a constant beta the whole way, as the bound wants it. Less where coefficients are large.
+    Noise in theta_{t-1} makes the next backup noisier: once value has spread, small steps cost nothing, and they halve the
+    number of queries (measured). With a constant beta the step is 1, as the bound requires. Large coefficients reduce it.
     """
     if hyper.step > 0.0:
         return hyper.step
@@ -112,7 +115,7 @@ def step_of(t, state, hyper):
 
 @njit(cache=True, nogil=True)
 def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
-    """One sweep; `u [1]` is for J. On return theta is theta_t and `mean` holds it."""
+    """One sweep; `u [1]` draws J. On return theta is theta_t, and `mean` includes it."""
     theta, mean, q = state.theta, state.mean, state.q
     p, total, count = scratch.p, scratch.total, scratch.number
     m, most = q.shape[0], 1.0 / (1.0 - hyper.gamma)
@@ -158,7 +161,7 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
 
 @njit(cache=True, nogil=True)
 def solve(hyper, q, out):
-    """out = pinv(Phi~) q"""
+    """Write pinv(Phi~) q into `out [d]`."""
     out[:] = 0.0
     if hyper.unit:
         for j in range(q.shape[0]):
@@ -172,13 +175,13 @@ def solve(hyper, q, out):
                 out[l] += hyper.pinv[j, l] * q[j]
 
 
-# How features lie to the core set: coefficients, how large they are, occupancy of core pairs. All of it reads the answers of
-# a sweep and keeps O(m + d) numbers.
+# Features relative to the core set: their coefficients, the size of these, and the occupancy of core pairs. All of it reads
+# the answers of one sweep and stores O(m + d) numbers.
 
 
 @njit(cache=True, nogil=True)
 def coefficients(hyper, f, out):
-    """out = pinv(Phi~)' f, the coefficients of f on the core features"""
+    """Write pinv(Phi~)' f, the coefficients of f `[d]` over the core features, into `out [m]`."""
     if hyper.unit:
         for j in range(out.shape[0]):
             out[j] = hyper.c[j] * f[hyper.at[j]] / hyper.square[hyper.at[j]]
@@ -191,9 +194,9 @@ def coefficients(hyper, f, out):
 
 @njit(cache=True, nogil=True)
 def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
-    """The occupancy estimate takes one step, and is averaged like theta.
+    """One step of the estimate of the occupancy of core pairs, which is averaged like theta.
 
-    lam = the coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), made a distribution.
+    lam becomes the coefficients of (1-gamma) f0 + gamma sum_j lam_j sum_a pi(a|y_j) phi(y_j, a), made a distribution.
     """
     f, p, count, lam = scratch.f, scratch.p, scratch.number, state.lam
     n0, asked = length(initial_phi), 0.0
@@ -225,7 +228,7 @@ def follow(t, b, state, hyper, core_index, initial_phi, next_phi, scratch):
 
 @njit(cache=True, nogil=True)
 def watch(t, state, hyper, initial_phi, next_phi, scratch):
-    """Note the largest l1-norm of coefficients among some of the features that came."""
+    """Update `seen`, the largest l1-norm of coefficients, with some of the features of this sweep."""
     for i in range(length(initial_phi)):
         for a in range(scratch.p.shape[0]):
             watch_one(state, hyper, initial_phi, i, a, scratch)
@@ -245,7 +248,7 @@ def watch_one(state, hyper, phi, i, a, scratch):
 
 @njit(cache=True, nogil=True)
 def l1(phi, i, a, hyper, scratch):
-    """The l1-norm of the coefficients pinv(Phi~)' phi."""
+    """The l1-norm of the coefficients pinv(Phi~)' phi(x_i, a)."""
     f, w = scratch.f, scratch.total
     f[:] = 0.0
     add(phi, i, a, 1.0, f)

@@ -1,4 +1,4 @@
-"""`CoreMirror`: streaming value iteration through the core set, with one softmax vector as its result."""
+"""`CoreMirror`: value iteration through the core set on a stream of samples; its result is one softmax vector."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ ALLOCATIONS = ("even", "occupancy")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CoreMirror(Planner):
-    """Mirror-descent value iteration through the core set: live queries, memory O(m + d), nothing to tune.
+    """Mirror-descent value iteration through the core set: samples used once, memory O(m + d), nothing to tune.
 
-    A sweep asks for one fresh next state y_j of every core pair and forgets it:
+    Each sweep asks for one fresh next state y_j of every core pair, uses it once and forgets it:
 
-        pi_t = softmax(b_t Phi mean),  mean = the average of theta_1..theta_{t-1}, theta_k weighing k
+        pi_t = softmax(b_t Phi mean),  mean = the average of theta_1..theta_{t-1}, with weight k for theta_k
         q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1}
         theta_t = theta_{t-1} + s_t (pinv(Phi~) q - theta_{t-1})
 
-    with b_t = 10 t^2 over the span of the mean's values at the core pairs, V clipped to [0, 1/(1 - gamma)], and s_t = 1
-    for the first 1/(1 - gamma) sweeps, then falling as 1/sqrt(t). Of Algorithm 1 it keeps the core-only queries,
-    Q = Phi theta, V = pi.Q, and a softmax of a weighted sum of thetas; the descent on theta is replaced by one sampled
-    Bellman backup, and there is no lambda. It needs thousands of times fewer queries than Algorithm 1, and about two to
-    five times those of planners that store their samples. It is weak while value still has to travel: a sweep
-    carries it one step.
+    Here b_t is 10 t^2 divided by the span of the mean's values at the core pairs, the sum over a (the value of y_j) is
+    clipped to [0, 1/(1 - gamma)], and s_t is 1 for the first 1/(1 - gamma) sweeps, then falls as 1/sqrt(t). Of Algorithm 1
+    it keeps the queries at core pairs only, Q = Phi theta, V = pi.Q, and a softmax of a weighted sum of thetas; the descent
+    on theta is replaced by one sampled Bellman backup, and there is no lambda. It needs thousands of times fewer queries
+    than Algorithm 1, and about two to five times as many as planners that store their samples. It is weak as long as value
+    has not spread: each sweep carries it by one step only.
 
     Parameters
     ----------
-    output: "softmax" is the last policy, "greedy" its limit at infinite scale. "random" is pi_J, J uniform on 1..T, for
-        which the bound of docs/core-mirror.md holds; only with `beta`.
-    beta: a constant rate: pi_t = softmax(beta sum_{k<t} Phi theta_k). It comes with a bound, H/T + log A/(beta T) +
-        beta H^3/4 with H = 1/(1 - gamma), on a linear MDP whose features are convex combinations of linearly independent
+    output: "softmax" is the last policy, "greedy" its limit at infinite scale. "random" is pi_J with J uniform on 1..T, for
+        which the bound of docs/core-mirror.md holds; it needs `beta`.
+    beta: a constant rate: pi_t = softmax(beta sum_{k<t} Phi theta_k). It has a bound, H/T + log A/(beta T) +
+        beta H^3/4 with H = 1/(1 - gamma), for a linear MDP whose features are convex combinations of linearly independent
         core features. No bound is known for the default schedule, which is better in practice by orders of magnitude.
-    step: a constant s_t. By default the one above (1 with `beta`), and at most 4 over the largest l1-norm of
-        coefficients of features on the core features that was seen: an ill-conditioned core amplifies noise.
-    allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. It
-        helps where few core pairs matter, and can hurt elsewhere.
+    step: a constant s_t. The default is the schedule above (1 with `beta`), but at most 4 divided by the largest l1-norm of
+        a feature's coefficients over the core features seen so far, since an ill-conditioned core set amplifies noise.
+    allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. The latter
+        helps if few core pairs matter, and can hurt otherwise.
 
-    A run uses whole sweeps: up to m - 1 queries of a budget are left over. It is doubtful where it made fewer sweeps than
-    1/(1 - gamma).
+    A run uses whole sweeps: up to m - 1 queries of a budget remain unused. Its result is doubtful if it made fewer than
+    1/(1 - gamma) sweeps.
     """
 
     name: ClassVar[str] = "core-mirror"
@@ -89,7 +89,7 @@ class CoreMirror(Planner):
                 f"budget; {math.ceil(setup.m / (1 - setup.discount))} queries are the least that make sense here."
             )
         planner = self.bind(setup)
-        planner._hyper  # noqa: B018  # a core set that is too large is refused before the first query
+        planner._hyper  # noqa: B018  # raises before the first query if the core set is too large
         return planner
 
     def init(self, rng: np.random.Generator) -> State:
@@ -145,7 +145,7 @@ class CoreMirror(Planner):
 
     @property
     def _sweeps(self) -> bool:
-        """Whether every ask is all core pairs once, in their order."""
+        """Whether every ask consists of all core pairs once, in order."""
         return self.allocation == "even"
 
     @property
@@ -163,14 +163,14 @@ class CoreMirror(Planner):
         )
 
     def _scale(self, state: State) -> float:
-        """b_{T+1}: the scale of the policy that comes next."""
+        """b_{T+1}, the scale of the next policy."""
         return float(
             kernels.scale_of(int(state.sweeps[0]) + 1, state.mean, self._hyper, self.setup.core_features)
         )
 
 
 def make_hyper(setup: CoreSetup, beta: float | None, step: float | None, occupancy: bool) -> Hyper:
-    """The constants of a run: how theta follows from the backups at the core pairs."""
+    """The constants of a run, which determine theta from the backups at the core pairs."""
     m, d, axes = setup.m, setup.dimension, setup.frame.axes
     at, c = axes or (np.zeros(m, dtype=np.int64), np.ones(m))
     square, reach, pinv = np.zeros(d), np.zeros(d), np.empty((0, 0))

@@ -1,8 +1,9 @@
-"""The frontier: next states that were seen and whose features the samples do not speak of.
+"""The frontier: next states that were seen, but whose features the samples do not cover.
 
-The leverage of a feature is phi' S phi with S = (sum phi phi' + g I)^-1 over the n pairs sampled, g the mean of the diagonal
-of sum phi phi' / n: about one over the number of times that its direction was sampled, and above 1 where it hardly was. It
-only falls as samples come in (g hardly moves), so that old values are upper bounds.
+The *leverage* of a feature vector is phi' S phi with S = (sum phi phi' + g I)^-1, summed over the n sampled pairs, where g
+is the mean of the diagonal of sum phi phi' / n. It is about 1 over the number of times that phi's direction was sampled,
+and above 1 if it was hardly sampled at all. It only decreases as samples are added (g hardly changes), so that old values
+are upper bounds.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from numba import njit
 from ...base import FloatArray, IntArray
 from ...features import UNAVAILABLE, Sparse
 
-STALE = 0.5  # bounds below this are left as they are: g does not move by a factor of two
+STALE = 0.5  # bounds below this are not updated, since g does not change by a factor of two
 
 
 def inverse(gram: FloatArray, n: int, floor: float = 1.0) -> FloatArray:
-    """S = (gram + floor g I)^-1 of the unweighted sum of phi phi' over n pairs, `[d + 1, d + 1]`."""
+    """S = (gram + floor g I)^-1, `[d + 1, d + 1]`, where gram is the unweighted sum of phi phi' over n pairs."""
     g = float(np.diag(gram)[:-1].mean()) / n or 1.0
     return np.asarray(np.linalg.inv(gram + floor * g * np.eye(len(gram))), dtype=np.float64)
 
 
 @njit(cache=True, nogil=True)
 def _quadratic(index, weight, S):
-    """phi' S phi of one sparse row."""
+    """phi' S phi for one sparse row phi."""
     total = 0.0
     for i in range(index.shape[0]):
         part = 0.0
@@ -42,7 +43,7 @@ def _quadratics(phi, S, out):
 
 @njit(cache=True, nogil=True)
 def leverage(phi, S, rows, out):
-    """The largest phi(y_n, a)' S phi(y_n, a) over the available actions, for the rows asked for."""
+    """Write the largest phi(y_n, a)' S phi(y_n, a) over the available actions into `out`, for each n in `rows`."""
     for i in range(rows.shape[0]):
         n = rows[i]
         out[i] = 0.0
@@ -53,7 +54,7 @@ def leverage(phi, S, rows, out):
 
 @njit(cache=True, nogil=True)
 def absorb(index, weight, S, u):
-    """S with one more sample phi, in place (Sherman and Morrison); `u [d + 1]` is scratch."""
+    """Update S for one more sample phi, in place (Sherman-Morrison formula); `u [d + 1]` is scratch space."""
     u[:] = 0.0
     for j in range(index.shape[0]):
         for i in range(u.shape[0]):
@@ -68,13 +69,13 @@ def absorb(index, weight, S, u):
 
 @njit(cache=True, nogil=True)
 def absorb_all(phi, S, u):
-    """S with the samples phi `[n, K]`."""
+    """Update S for the samples phi `[n, K]`, in place."""
     for n in range(phi.index.shape[0]):
         absorb(phi.index[n], phi.weight[n], S, u)
 
 
 def uncertainty(phi: Sparse, S: FloatArray) -> FloatArray:
-    """sqrt(phi' S phi) of every sample `[N, K]`, scaled to at most 1: a reward for going where little is known."""
+    """sqrt(phi' S phi) for every sample `[N, K]`, scaled to at most 1: a reward for going where little is known."""
     out = np.empty(len(phi.weight))
     _quadratics(phi, S, out)
     out = np.sqrt(np.maximum(out, 0.0))
@@ -82,7 +83,7 @@ def uncertainty(phi: Sparse, S: FloatArray) -> FloatArray:
 
 
 def measured(next_phi: Sparse, S: FloatArray, bounds: FloatArray, new: int) -> FloatArray:
-    """Upper bounds of the leverage at the next states, `[N]`: computed where new (from row `new` on) or large."""
+    """Upper bounds on the leverage of the next states, `[N]`; recomputed if new (from row `new` on) or large."""
     bounds = bounds.copy()
     rows = np.flatnonzero((np.arange(len(bounds)) >= new) | (bounds >= STALE))
     out = np.empty(len(rows))
@@ -94,8 +95,11 @@ def measured(next_phi: Sparse, S: FloatArray, bounds: FloatArray, new: int) -> F
 def pick(
     next_phi: Sparse, S: FloatArray, bounds: FloatArray, m: int, least: float = 0.0, most: int = 500
 ) -> IntArray:
-    """Up to m next states with leverage above `least`, largest first, far from one another: each pick counts as sampled
-    for the next. Brings the bounds of those that it looks at up to date."""
+    """Up to m next states with leverage above `least`, largest first.
+
+    They lie far from one another, since each pick counts as sampled for the next. Updates the bounds of the (at most
+    `most`) states that it considers.
+    """
     rows = np.flatnonzero(bounds > least)
     if len(rows) > most:
         rows = rows[np.argpartition(-bounds[rows], most)[:most]]
@@ -107,7 +111,7 @@ def pick(
         if here.max() <= least:
             break
         picks.append(best)
-        for a in range(next_phi.index.shape[1]):  # every action will be queried there
+        for a in range(next_phi.index.shape[1]):  # every action there will be queried
             if next_phi.weight[best, a, 0] != UNAVAILABLE:
                 absorb(next_phi.index[best, a], next_phi.weight[best, a], S, u)
         leverage(next_phi, S, rows, here)

@@ -1,4 +1,4 @@
-"""`Grow`: planning without a core set. It finds the pairs worth querying, and says when it has not found enough."""
+"""`Grow`: planning without a core set. It finds the pairs worth querying, and reports if it has not found enough."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from ..doubts import Verdict
 from ..protocol import Planner, ReadOut, Setup
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
 
-UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # what a chain of states follows
-RANDOM = 0.1  # share of random actions of a greedy chain
-CURIOUS_WEIGHT = 0.25  # of samples where only curiosity leads
+UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
+RANDOM = 0.1  # fraction of random actions in a greedy chain
+CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
-KEPT = 0.8  # share of the gain that must hold on the other half of the samples
-QUICK = 600  # dimension up to which the frontier is followed at every step: d x d numbers change with every sample
-LARGEST = 5000  # dimension: d x d systems are solved, forty to eighty times a round
+KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
+QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
+LARGEST = 5000  # the largest dimension: d x d systems are solved, forty to eighty times per round
 
 
 class State(NamedTuple):
-    """Chains at work, and all that was ever seen; the arrays of samples have room for more than `filled` rows."""
+    """The current chains, and all samples so far; the arrays of samples have room for more than `filled` rows."""
 
     filled: int  # pairs stored
     rounds: int  # done so far
     solved: int  # pairs stored at the last solve
-    theta: FloatArray  # [d + 1], the policy's; zero before the first solve
-    curious: FloatArray  # [d + 1], the policy that goes where little is known
-    leverage: float  # the largest phi' (n G + g I)^-1 phi at a next state; infinite before the first solve
-    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, brought up to date while places are open
+    theta: FloatArray  # [d + 1], of the policy; zero before the first solve
+    curious: FloatArray  # [d + 1], of the curious policy, which goes where little is known
+    leverage: float  # the largest phi' (n G + g I)^-1 phi of a next state; infinite before the first solve
+    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier
     gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
-    kept: float  # the share of its gain that a policy of half the samples keeps on the others; at the end
-    kind: IntArray  # [c]
-    ends: FloatArray  # [c]: 1 where a chain ends with the next step
+    kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
+    kind: IntArray  # [c], UNIFORM, GREEDY or CURIOUS
+    ends: FloatArray  # [c]: 1 if the chain ends with the next step
     chain_states: States  # [c, ...]
     chain_index: IntArray  # [c, A, K]
     chain_weight: FloatArray
-    states: States  # [N, ...], queried
+    states: States  # [N, ...], of the queried pairs
     actions: IntArray  # [N]
     next_states: States  # [N, ...]
     pair_index: IntArray  # [N, K]
@@ -54,7 +54,7 @@ class State(NamedTuple):
     next_weight: FloatArray
     rewards: FloatArray  # [N]
     importance: FloatArray  # [N]
-    doubt: FloatArray  # [N]: an upper bound of the leverage at the pair's next state
+    doubt: FloatArray  # [N]: an upper bound on the leverage of the pair's next state
 
 
 _STORED = State._fields[State._fields.index("states") :]
@@ -63,27 +63,28 @@ _CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grow(Planner):
-    """Gather, solve, gather where it matters: least-squares policy iteration on pairs that it finds by itself.
+    """Planning without a core set: least-squares policy iteration on pairs that the planner finds by itself.
 
-    Each round, chains of states are rolled out by handing next states back, and at every visited state EVERY
-    action is queried once. Some chains act greedily on the policy so far, some uniformly, some are curious: they follow
-    a policy that is rewarded for features the samples say little about. After the round LSTD-Q policy iteration fits
-    theta on all samples, with a shorter horizon: misspecified features hurt less (measured: greedy on the true
-    discount loses .05 on `queue-network-cut:features=polynomial`, .017 at 1.5 times 1 - gamma).
-    Then it looks at every next state that it has SEEN: where phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
-    reach that the samples do not speak of. While there are such places, most chains are sent there step by step.
+    In each round, chains of states are rolled out by querying next states again, and at every visited state EVERY
+    action is queried once. Some chains act greedily on the policy so far, some uniformly, and some are curious: they
+    follow a policy that is rewarded for features that the samples hardly cover. After the round LSTD-Q policy iteration
+    fits theta on all samples. It uses a shorter horizon, with which misspecified features do less harm (measured on
+    `queue-network-cut:features=polynomial`: greedy with the true discount loses .05, with 1.5 times 1 - gamma .017).
+    Then it examines every next state that it has SEEN: if phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
+    reach that the samples do not cover. As long as there are such places, most chains are sent there, step by step.
 
-    The run is doubtful if at the end such a place is left, if all rewards were the same, or if policies fitted on two
+    The result is doubtful if such a place is left at the end, if all rewards were the same, or if policies fitted on two
     halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
 
     Parameters
     ----------
-    rounds: solves, at least 2.
-    horizon: the policy is fitted at discount 1 - horizon (1 - gamma), at least 1.
+    rounds: the number of rounds, each with one solve; at least 2.
+    horizon: the policy is fitted with discount 1 - horizon (1 - gamma); at least 1.
     ridge: of the least squares, relative to the features' size; positive.
 
-    No guarantee is known. It needs no core set; it returns the pairs that it queried as one. Memory: up to 30 A K bytes a
-    query for features with K nonzeros, and d x d systems: seconds for d in the hundreds, many minutes for thousands.
+    No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes up to 30 A K bytes of
+    memory per query for features with K nonzeros, and solves d x d systems: seconds for d in the hundreds, many minutes for
+    thousands.
     """
 
     name: ClassVar[str] = "grow"
@@ -178,7 +179,7 @@ class Grow(Planner):
         next_phi: Sparse,
         rng: np.random.Generator,
     ) -> State:
-        """Each chain goes on to the next state of the action that its policy takes."""
+        """Move each chain to the next state of the action that its policy takes."""
         here = Sparse(state.chain_index, state.chain_weight)
         n = len(state.kind)
         u, random = rng.random(n), _random_action(_available(here.weight), rng.random(n))
@@ -187,7 +188,7 @@ class Grow(Planner):
         greedy(here, state.curious, curious)
         choice = np.where(state.kind == CURIOUS, curious, choice)
         choice = np.where((state.kind == UNIFORM) | ((state.kind == GREEDY) & (u < RANDOM)), random, choice)
-        taken = np.flatnonzero(action == choice[chain])  # one row a chain, in their order
+        taken = np.flatnonzero(action == choice[chain])  # one row per chain, in their order
         return state._replace(
             chain_states=y[taken].copy(),
             chain_index=next_phi.index[taken],
@@ -201,13 +202,13 @@ class Grow(Planner):
 
     def _round_is_over(self, state: State) -> bool:
         k, budget = state.rounds, self.setup.budget
-        # Beyond the last round of a smaller budget that was raised, rounds go on with the length of the new one.
+        # If the budget was raised after the last round, further rounds have the length of the new budget's rounds.
         done = budget * (k + 1) // self.rounds if k < self.rounds else state.solved + budget // self.rounds
         size = self.size(state)
         return size is None or state.filled + size > done
 
     def _next_round(self, state: State) -> State:
-        """Solve on everything seen; then send the chains where it matters."""
+        """Solve on all samples, then give the chains new tasks."""
         n, setup = state.filled, self.setup
         s = WeightedSamples(
             phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
@@ -233,7 +234,7 @@ class Grow(Planner):
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
 
     def _sent(self, state: State) -> State:
-        """New tasks for the chains: more of them curious while something is open, or while all rewards were the same."""
+        """Give the chains new kinds: more are curious while there is a frontier, or while all rewards were the same."""
         c, n = len(state.kind), state.filled
         blind = np.ptp(state.rewards[:n]) == 0
         m = max(1, round(c * (0.75 if blind or state.leverage > 1 else 0.25)))
@@ -243,7 +244,7 @@ class Grow(Planner):
         return self._relocated(state, least=0.0 if blind else 1.0)
 
     def _to_the_frontier(self, state: State, before: int) -> State:
-        """Curious chains go on from the places that are open now, not from where their last step led."""
+        """Let curious chains continue from the frontier as it is now, not from where their last step led."""
         n = state.filled
         absorb_all(
             Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
@@ -268,7 +269,7 @@ class Grow(Planner):
             state.chain_weight[chain] = state.next_weight[place]
         return state._replace(leverage=float(bounds.max()))
 
-    # What came of it.
+    # Results.
 
     def policy(self, state: State) -> ReadOut:
         theta = state.theta[:-1].copy()
@@ -322,7 +323,7 @@ class Grow(Planner):
 
     @property
     def _chains(self) -> int:
-        """Enough that a fifth of the budget gives each a few restarts; at least 4, so that every kind has one."""
+        """The number of chains: a fifth of the budget gives each a few restarts; at least 4, so that every kind has one."""
         setup = self.setup
         states = 0.2 * setup.budget / setup.n_actions
         most = max(1, setup.budget // (self.rounds * setup.n_actions))
@@ -340,7 +341,7 @@ def _random_action(available: Any, u: FloatArray) -> IntArray:
 
 
 def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse) -> State:
-    """The state with the answers appended; arrays double when they are full."""
+    """The state with the answers appended; full arrays are doubled."""
     n, more = state.filled, len(action)
     rows = {
         "states": state.chain_states[chain],

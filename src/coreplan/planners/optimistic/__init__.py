@@ -1,4 +1,4 @@
-"""`OptimisticPrimalDual`: Algorithm 1's game by optimistic steps."""
+"""`OptimisticPrimalDual`: Algorithm 1's game, played by optimistic steps."""
 
 from .planner import OptimisticPrimalDual
 

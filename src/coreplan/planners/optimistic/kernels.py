@@ -1,6 +1,6 @@
-"""`OptimisticPrimalDual`, compiled: expected features of next states, and one epoch of optimistic steps.
+"""`OptimisticPrimalDual`'s kernels in compiled code: expected features of next states, and one epoch of optimistic steps.
 
-No sum runs over an array in an order that compilers may change, so that the same seed gives the same bits.
+All sums are written as loops, whose order a compiler may not change, so that the same seed gives the same bits.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from ...base import FloatArray
 from ...core import into
 from ...features import add, softmax
 
-STEP = 0.5  # optimistic steps converge below 1/sqrt(3) over the game's Lipschitz constant, which is 1 in our norms
+STEP = 0.5  # optimistic steps converge below 1/sqrt(3) over the Lipschitz constant, which is 1 in our norms
 
 
 class Game(NamedTuple):
-    """max over lam in the simplex, min over z in a ball, of <lam, r - M z> + <q, z>."""
+    """The game: max over lam in the simplex, min over z in a ball, of <lam, r - M z> + <q, z>."""
 
     M: FloatArray  # [m, k] Phi~ W - gamma F_pi W
-    MT: FloatArray  # [k, m] the same, for sums that run along rows
+    MT: FloatArray  # [k, m] its transpose, for sums along rows
     r: FloatArray  # [m]
     q: FloatArray  # [k] (1 - gamma) times the features of the start
-    radius: float
+    radius: float  # of z's ball
 
 
 @njit(cache=True, nogil=True)
 def expected(phi, first, n, Theta, W, p, f, out):
-    """out `[k]` = the mean over rows first to first + n - 1 of sum_a pi(a|y) phi(y, a), in coordinates."""
+    """Write the mean of sum_a pi(a|y) phi(y, a) over rows first to first + n - 1 into `out [k]`, in coordinates."""
     f[:] = 0.0
     for i in range(first, first + n):
         softmax(phi, i, Theta, 1.0, p)
         for a in range(p.shape[0]):
-            if p[a] > 0.0:  # a forbidden action has no feature
+            if p[a] > 0.0:  # a forbidden action has no features
                 add(phi, i, a, p[a] / n, f)
     into(f, W, out)
 
 
 @njit(cache=True, nogil=True)
 def observe(phi, n, Theta, W, weight, p, f, row, F):
-    """F `[m, k]` moves by `weight` towards the expected features of n next states of each core pair."""
+    """Move F `[m, k]` by `weight` towards the expected features of n next states of each core pair."""
     for j in range(F.shape[0]):
         expected(phi, j * n, n, Theta, W, p, f, row)
         for l in range(F.shape[1]):
@@ -51,7 +51,7 @@ def observe(phi, n, Theta, W, weight, p, f, row, F):
 
 @njit(cache=True, nogil=True)
 def set_game(U, F, gamma, M, MT):
-    """M = U - gamma F, and its transpose; returns the largest sum of absolute values of a row."""
+    """Set M = U - gamma F and its transpose; return the largest sum of absolute values in a row."""
     largest = 0.0
     for j in range(M.shape[0]):
         total = 0.0
@@ -65,7 +65,7 @@ def set_game(U, F, gamma, M, MT):
 
 @njit(cache=True, nogil=True)
 def gradients(game, z, lam, c, delta, flow):
-    """c = q - M' lam, delta = r - M z, flow = |M|' lam: what goes in and out at each coordinate."""
+    """Set c = q - M' lam, delta = r - M z, and flow = |M|' lam, the total flow in and out of each coordinate."""
     m, k = game.M.shape
     c[:] = game.q
     flow[:] = 0.0
@@ -82,7 +82,7 @@ def gradients(game, z, lam, c, delta, flow):
 
 @njit(cache=True, nogil=True)
 def follow(game, lam):
-    """lam becomes (1 - gamma) start + gamma F' lam, where coordinates are core pairs: c is added to it."""
+    """Set lam to (1 - gamma) start + gamma F' lam, by adding c to it; for coordinates that are core pairs."""
     m = lam.shape[0]
     c, unused, flow = np.empty(m), np.empty(m), np.empty(m)
     gradients(game, np.zeros(m), lam, c, unused, flow)
@@ -95,11 +95,11 @@ def follow(game, lam):
 
 @njit(cache=True, nogil=True)
 def epoch(game, z, lam, steps, step, s):
-    """`steps` optimistic steps from (z, lam), which become the means of the iterates.
+    """Take `steps` optimistic steps from (z, lam), and replace both by the means of the iterates.
 
-    z moves by step * s over the flow through each coordinate, log lam by step / s. In these norms the game's Lipschitz
-    constant is the root of M's largest row sum, by which `step` was divided. The flows only grow within an epoch:
-    steps that grow again make the rotation of the two players grow.
+    The step size of z is step * s divided by the flow through each coordinate, that of log lam is step / s. In these norms
+    the game's Lipschitz constant is the square root of M's largest row sum, by which `step` has been divided. Within an
+    epoch the flows may only grow: if step sizes could grow again, so would the rotation of the two players.
     """
     m, k = game.M.shape
     c, delta, flow, most = np.empty(k), np.empty(m), np.empty(k), game.q.copy()
@@ -137,7 +137,7 @@ def _project(x, radius):
 
 @njit(cache=True, nogil=True)
 def _normalise(log_lam, p):
-    """p = the distribution whose logarithm is log_lam up to a constant, which is taken out."""
+    """Set p to the distribution whose logarithm is log_lam up to a constant, and shift log_lam to maximum 0."""
     log_lam -= np.max(log_lam)
     total = 0.0
     for j in range(p.shape[0]):

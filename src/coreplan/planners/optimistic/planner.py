@@ -19,27 +19,27 @@ from ..protocol import CoreSetup, Planner, ReadOut
 from . import kernels
 from .kernels import Game
 
-BALANCE = 2.0  # how much larger than the spread of values z's scale is taken; 1 and 4 measured alike
-_NOTHING = 1e-12  # values that spread less are all the same
+BALANCE = 2.0  # z's scale, as a multiple of the spread of values; 1 and 4 gave the same results
+_NOTHING = 1e-12  # values with a smaller spread count as equal
 
 
 class State(NamedTuple):
-    """What is remembered between sweeps; k = rank of the core features, m or d at most."""
+    """What is carried from sweep to sweep; k is the rank of the core features, coordinates are `Frame.coordinates`."""
 
     z: FloatArray  # [k] theta_t, in coordinates
     lam: FloatArray  # [m] lambda_t
     F: FloatArray  # [m, k] running mean of sum_a pi(a|y_j) phi(y_j, a), in coordinates
-    f0: FloatArray  # [k] the same of initial states
+    f0: FloatArray  # [k] the same for initial states
     r: FloatArray  # [m] mean rewards
     sum_z: FloatArray  # [k] sum_t t theta_t, in coordinates
     Theta: FloatArray  # [d] the policy is softmax(Phi Theta)
     sweeps: int  # done so far
-    imbalance: float  # |c|_1, by which lambda is no occupancy
-    residual: float  # max delta - <lambda, delta>
+    imbalance: float  # |c|_1: how far lambda is from being an occupancy measure
+    residual: float  # max delta - <lambda, delta>: zero at a saddle point
 
 
 class Solved(NamedTuple):
-    """What came of stored samples: softmax(scale * phi . theta), and the doubts, if any."""
+    """The result on stored samples: the policy softmax(scale * phi . theta), and the doubts, if any."""
 
     theta: FloatArray  # [d]
     scale: float
@@ -48,36 +48,37 @@ class Solved(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OptimisticPrimalDual(Planner):
-    """The paper's conjecture, made to work: the saddle point of Algorithm 1 by optimistic steps with one default setting.
+    """Algorithm 1's saddle point by optimistic steps, as the paper conjectures to be possible, with one default setting.
 
-    One sweep queries every core pair once, then plays the game on what is remembered. What changes, line by line:
+    One sweep queries every core pair once, then plays the game on running means. It differs from Algorithm 1 in:
 
-    - queries: every core pair once, in place of K draws from lambda and one uniform draw: no factor m in an estimate;
-    - sampled actions become expectations, sum_a pi(a|y) phi(y, a): unbiased, with less variance;
-    - gradients are taken of running means over all sweeps (weight 2/(t+1) for the newest, 1/t for rewards): an m x k
-      matrix is remembered, so that old samples still count, under the policies of their time;
-    - the inner loop: `steps` optimistic steps 2 g_i - g_{i-1} of theta AND lambda on that game, in place of K stochastic
+    - queries: every core pair once, instead of K draws from lambda and one uniform draw, so that no estimate has a factor m;
+    - actions: expectations sum_a pi(a|y) phi(y, a) instead of sampled actions; unbiased, with less variance;
+    - gradients: of running means over all sweeps (weight 2/(t+1) for the newest, 1/t for rewards). They are stored as an
+      m x k matrix, so that old samples still count, under the policies of their time;
+    - the inner loop: `steps` optimistic steps 2 g_i - g_{i-1} of theta AND lambda on that game, instead of K stochastic
       steps of theta and one of lambda. Both restart from their means, as theta does in Algorithm 1; and lambda first
-      follows the flow once, since mirror ascent alone is slow to go where a new policy leads;
-    - rates: theta is measured by its values at the core pairs, and moves at each by the imbalance of flow there relative to
-      the largest flow seen; log lambda moves relative to the spread of values. The step that remains is 1/2 over the
-      game's Lipschitz constant in these norms. So scaling rewards or features changes nothing;
-    - start: a share `restart` of it is moved from nu0 to the core pairs, so that theta is right everywhere;
-    - policy: softmax of the sum of t theta_t, growing weights, times `beta` over the spread of its values; the last policy
-      is returned, still ONE softmax vector.
+      follows the flow once, since mirror ascent alone is slow to move where a new policy leads;
+    - rates: theta is expressed by its values at the core pairs, and moves at each by the imbalance of flow there, relative
+      to the largest flow seen; log lambda moves relative to the spread of values. The remaining step size is 1/2 divided by
+      the game's Lipschitz constant in these norms. So scaling rewards or features changes nothing;
+    - start: a fraction `restart` of it is moved from nu0 to the core pairs, so that theta is right everywhere;
+    - policy: softmax of the sum of t theta_t (growing weights), scaled by `beta` over the spread of its values. The last
+      policy is returned, still ONE softmax vector.
 
-    Of Theorem 1 the decomposition survives (any run's gap is the sum of three regrets), with a factor 1/(1 - restart), since
-    an optimal policy is optimal from every start; so does what it says of core errors. Its rate does not: gradients
-    of remembered samples are biased by the change of the policy, and growing weights are not analysed. No bound is claimed.
+    Of Theorem 1 the decomposition carries over (any run's gap is the sum of three regrets), with a factor 1/(1 - restart),
+    since an optimal policy is optimal from every start; so does its treatment of core errors. Its rate does not: gradients
+    from old samples are biased by the change of the policy, and growing weights are not analysed. No bound is claimed.
 
     Parameters
     ----------
-    steps: optimistic steps a sweep; 50 and 100 measured alike. More cost time, never queries.
+    steps: optimistic steps per sweep; 50 and 100 gave the same results. More steps cost time, never queries.
     beta: learning rate of the policy, relative to the spread of values; positive.
-    restart: above 0 and below 1.
-    n_initial: draws from nu0 a sweep.
+    restart: the fraction of the start that is moved to the core pairs; above 0 and below 1.
+    n_initial: draws from nu0 per sweep.
 
-    Needs memory for m x k numbers. `on(stored)` plays the same game on stored samples, all of them in every iteration.
+    It needs memory for m x k numbers, k being the rank of the core features. `on(stored)` plays the same game on stored
+    samples, using all of them in every iteration.
     """
 
     name: ClassVar[str] = "optimistic"
@@ -100,7 +101,7 @@ class OptimisticPrimalDual(Planner):
             raise InputError(
                 f"A budget of {setup.budget} queries is below m = {setup.m}: one sweep queries every core pair. Raise it."
             )
-        _ = setup.frame.coordinates  # refuses what is too large, before samples are paid for
+        _ = setup.frame.coordinates  # raises if the core set is too large, before any query is made
         return self.bind(setup)
 
     # Ask and tell.
@@ -127,7 +128,7 @@ class OptimisticPrimalDual(Planner):
         return self._play(state)
 
     def on(self, stored: Stored, iterations: int = 300) -> Solved:
-        """The same game on stored samples, with full gradients and without new queries."""
+        """Play the same game on stored samples, with full gradients and without new queries."""
         require_count("OptimisticPrimalDual.on", iterations=iterations)
         planner = self.bind(CoreSetup.of_stored(stored))
         state = planner.init(np.random.default_rng(0))
@@ -138,20 +139,20 @@ class OptimisticPrimalDual(Planner):
         return Solved(*planner.policy(state), with_stored(planner.verdict(state), stored))
 
     def _observe(self, state: State, following: Phi, initial: Phi, n: int, weight: float) -> None:
-        """Fold in n next states of each core pair, and initial states, under the policy of now."""
+        """Update the running means with n next states of each core pair and initial states, under the current policy."""
         co = self.setup.frame.coordinates
         p, f, row = np.empty(self.setup.n_actions), np.empty(self.setup.dimension), np.empty(co.k)
         kernels.observe(following, n, state.Theta, co.W, weight, p, f, row, state.F)
         kernels.observe(initial, length(initial), state.Theta, co.W, weight, p, f, row, state.f0[None])
 
     def _play(self, state: State) -> State:
-        """One epoch of the game on what is remembered; then the policy."""
+        """One epoch of the game on the running means, then the policy update."""
         co, gamma = self.setup.frame.coordinates, self.setup.discount
         game, step = self._game(state)
         t = state.sweeps + 1
         before = co.U @ state.sum_z * (2 / max(t * (t - 1), 1))
         s = BALANCE * max(before.std(), state.r.std(), _NOTHING)
-        if co.k == co.m:  # coordinates are core pairs, and lambda can go where the flow goes
+        if co.k == co.m:  # coordinates are core pairs, so lambda can follow the flow
             kernels.follow(game, state.lam)
         kernels.epoch(game, state.z, state.lam, self.steps, step, s)
         imbalance, residual = _balance(game, state.z, state.lam)
@@ -169,7 +170,7 @@ class OptimisticPrimalDual(Planner):
         game = Game(M=M, MT=MT, r=state.r, q=(1 - gamma) * start, radius=math.sqrt(co.m) / (1 - gamma))
         return game, kernels.STEP / math.sqrt(row_sum)
 
-    # What came of it.
+    # Results.
 
     def policy(self, state: State) -> ReadOut:
         return ReadOut(state.Theta.copy(), 1.0)

@@ -1,9 +1,9 @@
-"""Algorithm 1 (`alg:Main`), compiled: the three updates of one outer iteration t.
+"""Algorithm 1 (`alg:Main`) in compiled code: the three updates of one outer iteration t.
 
 All K + 1 queries of an iteration are known before the first is answered, because the inner gradients
 do not depend on the inner iterate; so `ask` draws the pairs and `tell` does the arithmetic.
-Dense features follow the paper's lines literally. With sparse features an inner step costs O(k):
-theta is held as s v, so that a projection changes one number, and the mean of the iterates is
+The code for dense features follows the paper's lines literally. With sparse features an inner step costs O(k):
+theta is stored as s v, so that a projection changes one number, and the mean of the iterates is
 accumulated lazily. Both forms are tested against each other and against a naive loop.
 """
 
@@ -22,7 +22,7 @@ from ...features import score_row as core_score
 
 
 class State(NamedTuple):
-    """Everything that Algorithm 1 carries from one iteration to the next."""
+    """Everything that Algorithm 1 carries over from one iteration to the next."""
 
     theta: FloatArray  # [d] theta_{t-1}
     Theta: FloatArray  # [d] sum_{k<t} theta_k
@@ -48,10 +48,10 @@ class Scratch(NamedTuple):
     v: FloatArray  # [d]
 
 
-# lambda: a multiplicative update of ONE coordinate an iteration, K draws from it. A tree of sums does
-# both in O(log m), and every node is the sum of its two children, so that nothing drifts.
+# lambda: a multiplicative update of ONE coordinate and K draws per iteration. A tree of sums does
+# both in O(log m), and every node is the sum of its two children, so that rounding errors do not build up.
 
-_FAR = 30.0  # log-weights are brought back to a normalised distribution when the total leaves e^(+-30)
+_FAR = 30.0  # log-weights are normalised again when the total leaves e^(+-30)
 
 
 @njit(cache=True, nogil=True)
@@ -73,7 +73,7 @@ def build_tree(log_lam, tree):
 
 @njit(cache=True, nogil=True)
 def raise_log(log_lam, tree, j, by):
-    """log_lam[j] += by, and the tree follows."""
+    """log_lam[j] += by, and update the tree."""
     log_lam[j] += by
     M = tree.shape[0] // 2
     if log_lam[j] > _FAR:
@@ -90,7 +90,7 @@ def raise_log(log_lam, tree, j, by):
 
 @njit(cache=True, nogil=True)
 def draw(tree, u):
-    """A core index from lambda_t by one uniform."""
+    """The core index drawn from lambda_t by one uniform u."""
     M = tree.shape[0] // 2
     i = 1
     c = u * tree[1]
@@ -114,7 +114,7 @@ def ask(u, state, hyper, core_index):
 
 @njit(cache=True, nogil=True)
 def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
-    """One outer iteration; `u [2 K + 1]`: actions at initial states, actions at next states, J."""
+    """One outer iteration; `u [2 K + 1]` draws K actions at initial states, K actions at next states, and J."""
     theta, Theta = state.theta, state.Theta
     K, p = hyper.K, scratch.p
 
@@ -200,7 +200,7 @@ def _move(v, late, index, weight, by, S):
 @njit(cache=True, nogil=True)
 def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch):
     """theta^(i) = s v. With S = s_1 + ... + s_i, sum_i theta^(i) = S v + late, where a change of v[l] by
-    delta after step i is undone for the past by late[l] -= delta S. O(k) a step."""
+    delta after step i is undone for the past by late[l] -= delta S. O(k) per step."""
     K, beta, alpha, D, gamma = hyper.K, hyper.beta, hyper.alpha, hyper.D, hyper.gamma
     p, late, v = scratch.p, scratch.mean, scratch.v
     d = theta.shape[0]

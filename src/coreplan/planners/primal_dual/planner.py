@@ -32,15 +32,15 @@ class PrimalDual(Planner):
     K: inner steps, at least 1.
     D: radius of theta's ball, positive.
     theta0: `[d]`, in the ball; zero by default. lambda1: `[m]`, a distribution; uniform by default.
-    output: which policy is read out of the final state. "random" is the paper's: pi_J with J uniform on
-        1..T, so that Theorem 1 holds. "last" is pi_{T+1} and "greedy" its limit at infinite scale: both are
-        outside the theorem, and in practice closer to the optimum, by up to an order of magnitude.
+    output: which policy is returned. "random" is the paper's: pi_J with J uniform on 1..T, for which Theorem 1
+        holds. "last" is pi_{T+1} and "greedy" its limit at infinite scale: the theorem does not cover them, and in
+        practice they are closer to the optimum, by up to an order of magnitude.
 
-    What is left out is filled in when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), which holds every Q of
-    a linear MDP with an exact core (sqrt(d) / (1 - gamma) where core features are unit vectors); and the
-    rates that minimise Theorem 1's bound for the budget (`thm:main`). Those come with the guarantee, and they
-    are so small that at budgets one can pay the policy hardly leaves uniform; rates tuned to a problem do a
-    thousand times better.
+    Hyperparameters that are left out are set when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), a ball that
+    contains the theta of every Q^pi of a linear MDP with an exact core set (sqrt(d) / (1 - gamma) if the core features are
+    the d unit vectors); and the rates that minimise Theorem 1's bound for the budget (`thm:main`). These rates have the
+    guarantee, but they are so small that at affordable budgets the policy hardly leaves the uniform one; rates tuned to a
+    problem do a thousand times better.
     """
 
     name: ClassVar[str] = "primal-dual"
@@ -56,7 +56,7 @@ class PrimalDual(Planner):
 
     def __post_init__(self) -> None:
         if isinstance(self.K, float) and self.K.is_integer():
-            object.__setattr__(self, "K", int(self.K))  # 1e3 from a command line
+            object.__setattr__(self, "K", int(self.K))  # such as 1e3 on the command line
         require_positive("PrimalDual", eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D)
         require_count("PrimalDual", K=self.K)
         if self.output not in OUTPUTS:
@@ -194,31 +194,31 @@ def _vector(name: str, value: Any) -> FloatArray:
         raise InputError(f"`PrimalDual({name}=...)` must be an array of numbers, got {value!r}.") from None
 
 
-# The closed forms that minimise Theorem 1's optimisation error (`thm:main`).
+# The rates that minimise Theorem 1's optimisation error (`thm:main`), in closed form.
 #
 # eps_opt = D(lambda*|lambda_1)/(eta T) + log A/(beta T) + 2 D^2/(alpha K)
 #         + eta m^2 (1 + 2 R D)^2 / 2 + beta R^2 D^2 / 2 + 2 alpha R^2.
-# Each rate meets two terms, a/rate + b rate, least at sqrt(a/b) with the sum 2 sqrt(a b); hence with the best rates
-# eps_opt = c1/sqrt(T) + c2/sqrt(K). The relative entropy is at most log m from the uniform lambda_1.
+# Each rate occurs in two terms, a/rate + b rate, whose sum is least, 2 sqrt(a b), at rate = sqrt(a/b). Hence with the best
+# rates eps_opt = c1/sqrt(T) + c2/sqrt(K). For a uniform lambda_1 the relative entropy is at most log m.
 
 _NEGLIGIBLE = 1e-12
 
 
 def constants(m: int, A: int, R: float, D: float) -> tuple[float, float]:
-    """c1 and c2 of eps_opt = c1/sqrt(T) + c2/sqrt(K), at the best rates."""
+    """c1 and c2 in eps_opt = c1/sqrt(T) + c2/sqrt(K), with the best rates."""
     c1 = m * (1 + 2 * R * D) * math.sqrt(2 * math.log(m)) + R * D * math.sqrt(2 * math.log(A))
     return c1, 4 * R * D
 
 
 def best_rates(m: int, A: int, R: float, D: float, T: int, K: int) -> tuple[float, float, float]:
-    """(eta, beta, alpha) for given T and K; with m = 1 or A = 1 nothing is learned there, and the rate is negligible."""
+    """The best (eta, beta, alpha) for given T and K. If m = 1 (A = 1), there is nothing to learn, and eta (beta) is tiny."""
     eta = math.sqrt(2 * math.log(m) / T) / (m * (1 + 2 * R * D)) or _NEGLIGIBLE / (m * (1 + 2 * R * D)) ** 2
     beta = math.sqrt(2 * math.log(A) / T) / (R * D) or _NEGLIGIBLE / (R * D) ** 2
     return eta, beta, D / (R * math.sqrt(K))
 
 
 def best_K(m: int, A: int, R: float, D: float, budget: int) -> int:
-    """The K that minimises eps_opt for T (K + 1) <= budget, rounded: T : K = (c1/c2)^2."""
+    """The K that minimises eps_opt subject to T (K + 1) <= budget, rounded: T / K = (c1/c2)^2."""
     c1, c2 = constants(m, A, R, D)
     best = math.sqrt(budget) * c2 / c1 if c1 else budget
     return max(1, min(round(best), budget - 1))

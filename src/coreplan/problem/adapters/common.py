@@ -148,7 +148,7 @@ def terminal_problem(
     shape = getattr(features, "state_shape", None)
     if observe is None and shape is not None and int(np.prod(shape)) != columns:
         raise InputError(
-            f"The features speak about states of {int(np.prod(shape))} numbers; those of {name} have {columns}."
+            f"The features are for states of {int(np.prod(shape))} numbers; those of {name} have {columns}."
         )
     if core_pairs is not None:
         core_pairs = _completed(core_pairs, columns)

@@ -85,7 +85,7 @@ class StateModel:
         if not np.array_equal(first, again):
             raise InputError(
                 f"After set_state({first.tolist()}) get_state returned {again.tolist()}: the state does not "
-                "round-trip. get_state and set_state must speak about the same numbers, in the same order."
+                "round-trip. get_state and set_state must use the same numbers, in the same order."
             )
 
 
