@@ -13,7 +13,7 @@ from coreplan import CoreSet
 from coreplan.base import key_of
 from coreplan.judge import policy_value, value_function
 from coreplan.judge.certificate import lower
-from coreplan.judge.certificate.fitting import Basis, PolicyValues
+from coreplan.judge.certificate.first_half import Basis, PolicyValues
 from coreplan.sampled import intervals as betting
 from coreplan.simulate import Simulator
 from helpers.mutants import mutant

@@ -15,8 +15,8 @@ from coreplan.base import key_of
 from coreplan.core import Frame
 from coreplan.features import best_scores, dense
 from coreplan.judge import optimal_values
-from coreplan.judge.certificate import fitting, upper
-from coreplan.judge.certificate.fitting import Basis, Means
+from coreplan.judge.certificate import first_half, upper
+from coreplan.judge.certificate.first_half import Basis, Means
 from coreplan.judge.certificate.upper import explore, make_rule, upper_bound
 from coreplan.sampled import Transitions
 from coreplan.simulate import Simulator
@@ -139,7 +139,7 @@ def nearly_equal(sigma, share):
     basis = Basis(
         np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w, Frame(C * w, 1)
     )
-    fit = fitting.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
+    fit = first_half.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
     L = (away - bet * away**2 / 2) * bet * n
     rule = upper.Rule(fit, np.ones(1), np.zeros(1), n, L, bet, np.array([sigma * w / away]), -w)
     none = np.zeros((n, 1, 1))
