@@ -223,10 +223,11 @@ def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Measurement, ...]
         if light == GREEN
         else " Assumption 1 fails by so much: add core pairs there (coreplan.core.select), or use `grow`."
     )
-    return (
-        Measurement("hull error", largest, light, f"largest distance of a reachable feature from the core's hull {largest:.3g}, "
-            f"{mean:.3g} on average over visits (R = {R:.3g}).{advice}"),
-    )  # fmt: skip
+    text = (
+        f"largest distance of a reachable feature from the core's hull {largest:.3g}, {mean:.3g} on average over visits "
+        f"(R = {R:.3g}).{advice}"
+    )
+    return (Measurement("hull error", largest, light, text),)
 
 
 def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Measurement:
