@@ -102,7 +102,7 @@ def test_a_pickle_is_not_executed(tmp_path):
 
 
 def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
-    lock = coreplan.files.FolderLock(tmp_path)
+    lock = coreplan.base.FolderLock(tmp_path)
     child = os.fork()
     if child == 0:
         time.sleep(20)
@@ -111,7 +111,7 @@ def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
         lock.close()
         for attempt in range(50):  # the child needs a moment to come to life and let go
             try:
-                coreplan.files.FolderLock(tmp_path).close()
+                coreplan.base.FolderLock(tmp_path).close()
                 break
             except coreplan.FileError:
                 assert attempt < 49

@@ -10,9 +10,10 @@ from scipy.stats import binom
 
 import coreplan
 from coreplan import CoreSet
+from coreplan.base import key_of
 from coreplan.judge import policy_value, value_function
 from coreplan.judge.certificate import lower
-from coreplan.judge.certificate.fitting import Basis, PolicyValues
+from coreplan.judge.certificate.first_half import Basis, PolicyValues
 from coreplan.sampled import intervals as betting
 from coreplan.simulate import Simulator
 from helpers.mutants import mutant
@@ -63,7 +64,7 @@ def test_rollouts_never_overstate(policy, good):
     problem = coreplan.make("random-linear")
     pi, rng = policy(problem), np.random.default_rng(0)
     basis = Basis.of(problem, CoreSet.of(problem))
-    simulator = Simulator(problem, CoreSet.of(problem), stream=rng)
+    simulator = Simulator(problem, CoreSet.of(problem), seed=key_of(rng))
     first = basis.draw(simulator, np.arange(4000) % 8)
     fitted = PolicyValues.of(basis, first, 0.9, pi)
     if not good:
@@ -87,7 +88,7 @@ def test_fitted_policy_values_are_near_exact():
     problem = coreplan.make("random-linear")
     pi, rng = uniform(problem), np.random.default_rng(0)
     basis = Basis.of(problem, CoreSet.of(problem))
-    first = basis.draw(Simulator(problem, CoreSet.of(problem), stream=rng), np.arange(160_000) % 8)
+    first = basis.draw(Simulator(problem, CoreSet.of(problem), seed=key_of(rng)), np.arange(160_000) % 8)
     V = PolicyValues.of(basis, first, 0.9, pi).values(problem, np.arange(200))
     np.testing.assert_allclose(V, value_function(problem.tabular(), np.full((200, 4), 0.25), 0.9), atol=0.05)
 

@@ -11,11 +11,12 @@ from scipy.stats import binom
 
 import coreplan
 from coreplan import CoreSet
+from coreplan.base import key_of
 from coreplan.core import Frame
-from coreplan.features import dense
+from coreplan.features import best_scores, dense
 from coreplan.judge import optimal_values
-from coreplan.judge.certificate import fitting, upper
-from coreplan.judge.certificate.fitting import Basis, Means
+from coreplan.judge.certificate import first_half, upper
+from coreplan.judge.certificate.first_half import Basis, Means
 from coreplan.judge.certificate.upper import explore, make_rule, upper_bound
 from coreplan.sampled import Transitions
 from coreplan.simulate import Simulator
@@ -82,8 +83,8 @@ def betting_bound(basis, rule, s, kappa, gamma):
     """T(kappa) as it is defined, by bisection: the least x >= floor with sum_i log(1 + eta (x - Y_i)) >= log 1/alpha."""
     h = kappa - rule.fit.kappa
     theta = rule.fit.theta + rule.fit.B @ (rule.tau * np.sign(h))
-    x = s.rewards + gamma * fitting.greedy_values(s.phi, theta) - (basis.Phi @ theta)[s.pair]
-    Y = (1 - gamma) * fitting.greedy_values(s.initial_phi, theta) + (kappa / rule.p)[s.pair] * x
+    x = s.rewards + gamma * best_scores(s.phi, theta) - (basis.Phi @ theta)[s.pair]
+    Y = (1 - gamma) * best_scores(s.initial_phi, theta) + (kappa / rule.p)[s.pair] * x
     eta = rule.bet / (1 + rule.slow @ np.abs(h))
     below, above = max(rule.floor, Y.max() - 1 / eta), max(rule.floor, Y.max()) + 2 * rule.log_target / eta
     for _ in range(60):
@@ -115,7 +116,7 @@ def test_the_bound_is_above_the_betting_bound_of_every_kappa(spec, heavy):
     problem = masked(problem) if spec == "masked actions" else problem
     core = CoreSet.of(problem)
     basis, rng = Basis.of(problem, core), np.random.default_rng(5)
-    simulator = Simulator(problem, core, stream=rng)
+    simulator = Simulator(problem, core, seed=key_of(rng))
     assert basis.signed == (spec == "hard-linear")  # weights may be negative there
     rho, gamma = len(basis.actions), problem.discount
     for n in (2000, 20_000):
@@ -138,7 +139,7 @@ def nearly_equal(sigma, share):
     basis = Basis(
         np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w, Frame(C * w, 1)
     )
-    fit = fitting.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
+    fit = first_half.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
     L = (away - bet * away**2 / 2) * bet * n
     rule = upper.Rule(fit, np.ones(1), np.zeros(1), n, L, bet, np.array([sigma * w / away]), -w)
     none = np.zeros((n, 1, 1))
@@ -172,7 +173,7 @@ def bounds(module, spec, runs, heavy, n=4000):
     optimum = (1 - problem.discount) * table.nu0 @ optimal_values(table, problem.discount)[0]
     core = CoreSet.of(problem)
     basis, rng = Basis.of(problem, core), np.random.default_rng(3)
-    simulator = Simulator(problem, core, stream=rng)
+    simulator = Simulator(problem, core, seed=key_of(rng))
     rho, gamma, found = len(basis.actions), problem.discount, []
     for _ in range(runs):
         means = Means(basis, basis.draw(simulator, np.arange(50 * rho) % rho), gamma)
@@ -199,14 +200,14 @@ def test_no_outcome_can_ruin_the_bets(spec, heavy):
     core = CoreSet.of(problem)
     basis, rng, gamma = Basis.of(problem, core), np.random.default_rng(0), problem.discount
     rho = len(basis.actions)
-    samples = basis.draw(Simulator(problem, core, stream=rng), np.arange(60 * rho) % rho)
+    samples = basis.draw(Simulator(problem, core, seed=key_of(rng)), np.arange(60 * rho) % rho)
     means = Means(basis, samples, gamma)
     rule = make_rule(means, means.fit(means.optimise()), 3000, 60, gamma, 0.05, heavy)
     phi, kappa = problem.features(problem.tabular().states), rule.fit.kappa
     corners = np.concatenate([basis.C, kappa[None], (basis.C + kappa) / 2])
     for s in (*rng.choice([-1.0, 1.0], size=(20, rho)), np.ones(rho), -np.ones(rho)):
         theta = rule.fit.theta + rule.fit.B @ (rule.tau * s)
-        V = fitting.greedy_values(phi, theta)
+        V = best_scores(phi, theta)
         for k in corners:
             eta = rule.bet / (1 + rule.slow @ np.abs(k - kappa))
             for reward in (0.0, 1.0):
@@ -230,7 +231,7 @@ def test_a_broken_bound_misses(fault, tmp_path, monkeypatch):
     problem = coreplan.make("random-linear")
     core = CoreSet.of(problem)
     basis, rng = Basis.of(problem, core), np.random.default_rng(0)
-    simulator = Simulator(problem, core, stream=rng)
+    simulator = Simulator(problem, core, seed=key_of(rng))
     means = Means(basis, basis.draw(simulator, np.arange(4000) % 8), 0.9)
     fitted = FAULTS[fault]
     theta = means.optimise() if fitted else np.zeros(8)

@@ -46,7 +46,7 @@ _DENSE = 3000  # the largest dimension d for which dense d x d systems are solve
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One measurement. Its light is green (holds), amber (be careful), red (does not hold) or grey (not measured)."""
 
     name: str
@@ -59,10 +59,10 @@ class Row:
 class Report:
     """The measurements, one row each, and the number of simulator queries that they took."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Measurement, ...]
     queries: int
 
-    def __getitem__(self, name: str) -> Row:
+    def __getitem__(self, name: str) -> Measurement:
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -122,7 +122,7 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
             *spectrum,
             *_hull(problem, frame, pool),
             inside,
-            Row("Bellman residual", math.nan, GREY, few),
+            Measurement("Bellman residual", math.nan, GREY, few),
         )
         return Report(rows, simulator.queries + pool.queries)
     assert drawn is not None
@@ -146,28 +146,28 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
 # The features themselves.
 
 
-def _features(problem: Problem, pool: Pool) -> tuple[Row, ...]:
+def _features(problem: Problem, pool: Pool) -> tuple[Measurement, ...]:
     f = problem.features
     longest = float(np.sqrt((entries(pool.features) ** 2).sum(axis=1).max()))
     loose = longest < f.radius / 10
-    R = Row(
+    R = Measurement(
         "R", longest, AMBER if loose else GREEN,
         f"longest feature met {longest:.4g}, declared {f.radius:.4g}."
         + (" The declared radius is more than ten times too large, and every bound with it." if loose else ""),
     )  # fmt: skip
     outside = outside_box(f, pool.states)
-    box = Row("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
+    box = Measurement("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
     if outside is not None:
         share = outside.outside / outside.total
-        box = Row("coverage", share, RED if share > 0.1 else AMBER, str(outside))
+        box = Measurement("coverage", share, RED if share > 0.1 else AMBER, str(outside))
     elif getattr(getattr(f, "base", f), "box", None) is None:
-        box = Row("coverage", math.nan, GREY, "the features declare no box.")
+        box = Measurement("coverage", math.nan, GREY, "the features declare no box.")
     return R, box
 
 
-def _no_core(problem: Problem, pool: Pool) -> Row:
+def _no_core(problem: Problem, pool: Pool) -> Measurement:
     rank = _rank(pool.features, problem.features.dimension)
-    return Row(
+    return Measurement(
         "core set", 0.0, RED,
         f"the problem has none (features met have rank {rank} of d = {problem.features.dimension}). Plan with `grow`, "
         "which needs none, or choose one: coreplan.core.select on a rollout_pool.",
@@ -177,11 +177,11 @@ def _no_core(problem: Problem, pool: Pool) -> Row:
 # The core set.
 
 
-def _spectrum(frame: Frame) -> tuple[Row, Row]:
+def _spectrum(frame: Frame) -> tuple[Measurement, Measurement]:
     m, d = frame.m, frame.d
     if frame.axes is None and not frame.fits:
         why = f"m = {m}, d = {d}: too large for singular values."
-        return Row("rank", math.nan, GREY, why), Row("condition", math.nan, GREY, why)
+        return Measurement("rank", math.nan, GREY, why), Measurement("condition", math.nan, GREY, why)
     rank, condition = frame.rank, frame.condition
     full = rank == d
     text = f"rank {rank} of d = {d} from m = {m} core pairs."
@@ -192,20 +192,22 @@ def _spectrum(frame: Frame) -> tuple[Row, Row]:
         else " Noise in the fitted values grows with it: scale the features, or choose other core pairs."
     )
     return (
-        Row(
+        Measurement(
             "rank",
             rank,
             GREEN if full else AMBER,
             text + ("" if full else " Some directions of theta are not determined by the core."),
         ),
-        Row("condition", condition, light, f"condition number {condition:.3g} of the core features.{advice}"),
+        Measurement(
+            "condition", condition, light, f"condition number {condition:.3g} of the core features.{advice}"
+        ),
     )
 
 
-def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Row, ...]:
+def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Measurement, ...]:
     if not measurable(frame):
         return (
-            Row(
+            Measurement(
                 "hull error",
                 math.nan,
                 GREY,
@@ -221,49 +223,54 @@ def _hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Row, ...]:
         if light == GREEN
         else " Assumption 1 fails by this much: add core pairs there (coreplan.core.select), or use `grow`."
     )
-    return (
-        Row("hull error", largest, light, f"largest distance of a reachable feature from the core's hull {largest:.3g}, "
-            f"{mean:.3g} on average over visits (R = {R:.3g}).{advice}"),
-    )  # fmt: skip
+    text = (
+        f"largest distance of a reachable feature from the core's hull {largest:.3g}, {mean:.3g} on average over visits "
+        f"(R = {R:.3g}).{advice}"
+    )
+    return (Measurement("hull error", largest, light, text),)
 
 
-def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Row:
+def _successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Measurement:
     """Whether features of next states of core pairs lie in the core's hull: planners rely on it, and runs watch it."""
     if drawn is None:
         why = f"too few queries to ask every core pair once; give at least {2 * frame.m}."
-        return Row("next states", math.nan, GREY, why)
+        return Measurement("next states", math.nan, GREY, why)
     watch = HullWatch(frame, problem.discount)
     watch.look(drawn.phi)
     if not watch.finding:
         inside = "features at next states of core pairs lie in the core's hull."
-        return Row("next states", watch.far, GREEN, inside)
-    return Row("next states", watch.outside, GREY if math.isnan(watch.outside) else RED, watch.finding)
+        return Measurement("next states", watch.far, GREEN, inside)
+    return Measurement(
+        "next states", watch.outside, GREY if math.isnan(watch.outside) else RED, watch.finding
+    )
 
 
-def _reach(frame: Frame, pool: Pool) -> Row:
+def _reach(frame: Frame, pool: Pool) -> Measurement:
     """Whether reachable features lie in the span of the core features: the largest part of one outside it."""
     if frame.axes is not None:
         known = np.zeros(frame.d, dtype=bool)
         known[frame.axes[0]] = True
         value = float(mass_outside(pool.features, known).max(initial=0.0))
     elif not frame.fits:
-        return Row("reach", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for it to be measured.")
+        return Measurement(
+            "reach", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for it to be measured."
+        )
     else:
         value = float(frame.outside_span(dense(pool.features, frame.d)).max())
     light = GREEN if value <= 1e-6 else RED
-    return Row(
+    return Measurement(
         "reach", value, light,
         "every reachable feature is in the span of the core's." if light == GREEN else
         f"reachable features leave the span of the core's by up to {value:.3g}: values there are arbitrary. Add core pairs.",
     )  # fmt: skip
 
 
-def _radius_of_theta(frame: Frame, theta: FloatArray) -> Row:
+def _radius_of_theta(frame: Frame, theta: FloatArray) -> Measurement:
     """D: the norm of the smallest theta that has the fitted values at the core pairs."""
     if frame.units is None and not frame.fits:
-        return Row("D", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for least squares.")
+        return Measurement("D", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for least squares.")
     norm = float(np.linalg.norm(Lift(frame).theta(_values(frame.features, theta))))
-    return Row(
+    return Measurement(
         "D", norm, GREEN, f"theta of the fitted values has norm {norm:.4g}; a ball for theta must contain it."
     )
 
@@ -281,7 +288,9 @@ def _fitted(problem: Problem, frame: Frame, drawn: Transitions) -> FloatArray:
     return Equations(samples, d, ridge=1e-6).iterate(drawn.rewards, problem.discount, np.zeros(d + 1))
 
 
-def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator) -> Row:
+def _residual(
+    simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: np.random.Generator
+) -> Measurement:
     """The part of r + gamma E max_a Q - Q that is not linear in the features, at n reachable pairs drawn by visits.
 
     The linear part is noise of the fit, which another theta would remove. Two independent samples of a pair give two
@@ -291,7 +300,7 @@ def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: 
     problem = simulator.problem
     if problem.features.dimension > _DENSE:
         why = f"d = {problem.features.dimension} is too large for it to be measured."
-        return Row("Bellman residual", math.nan, GREY, why)
+        return Measurement("Bellman residual", math.nan, GREY, why)
     which = rng.choice(len(pool), size=n, p=pool.weights)
     states, actions = pool.states[which], pool.actions[which]
     phi = pair_features(problem.features, states, actions)
@@ -305,7 +314,7 @@ def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: 
     free = n - U.shape[1]
     if free < n // 2:
         why = f"{n} pairs are too few for features of rank {U.shape[1]}; give at least {16 * U.shape[1]} queries."
-        return Row("Bellman residual", math.nan, GREY, why)
+        return Measurement("Bellman residual", math.nan, GREY, why)
     one, two = (h - U @ (U.T @ h) for h in halves)
     mean, error = float(one @ two) / free, float((one * two).std()) / math.sqrt(free)
     value, least, most = (math.sqrt(max(mean + c * error, 0.0)) for c in (0.0, -2.0, 2.0))
@@ -315,7 +324,7 @@ def _residual(simulator: Simulator, theta: FloatArray, pool: Pool, n: int, rng: 
         if light == GREEN
         else " The features cannot express the values they lead to: enrich them."
     )
-    return Row(
+    return Measurement(
         "Bellman residual", value, light,
         f"between {least:.3g} and {most:.3g} (two standard errors; root mean square over visits, a stand-in for the "
         f"inherent Bellman error). A policy greedy on such values may lose twice that.{advice}",

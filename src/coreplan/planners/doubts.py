@@ -29,21 +29,20 @@ class Status(Enum):
     @property
     def sentence(self) -> str:
         """What happened, in one sentence."""
-        return f"{_SENTENCES[self]}."
+        return _SENTENCES[self].format(after="")
 
     def after(self, queries: int) -> str:
-        """The sentence with the number of queries."""
-        head, colon, rest = _SENTENCES[self].partition(":")
-        return f"{head} after {queries:,} queries{colon}{rest}."
+        """The same with the number of queries."""
+        return _SENTENCES[self].format(after=f" after {queries:,} queries")
 
 
 _SENTENCES = {
-    Status.FINISHED: "Finished: the budget is used up",
-    Status.REACHED: "Accuracy reached",
-    Status.INTERRUPTED: "Interrupted: the policy is the one reached so far, and a run with a folder can be resumed",
-    Status.DOUBTFUL: "Finished, with doubts about the policy",
-    Status.DIVERGED: "Diverged: no solution was found, and the policy should not be used",
-    Status.NOT_REACHED: "Accuracy not reached: the policy is the best one found",
+    Status.FINISHED: "Finished{after}.",
+    Status.REACHED: "Accuracy reached{after}.",
+    Status.INTERRUPTED: "Interrupted{after}: the policy is the one reached so far, and a run with a folder can be resumed.",
+    Status.DOUBTFUL: "Finished{after}, with doubts about the policy.",
+    Status.DIVERGED: "Diverged{after}: no solution was found, and the policy should not be used.",
+    Status.NOT_REACHED: "Accuracy not reached{after}: the policy is the best one found.",
 }
 
 

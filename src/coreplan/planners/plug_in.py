@@ -19,8 +19,8 @@ from ..sampled import (
     MOST_COORDINATES,
     NOTHING,
     Accuracy,
+    FixedPoint,
     SampledModel,
-    Solution,
     Stored,
     all_same,
     append,
@@ -264,7 +264,7 @@ class PlugIn(Planner):
         return state._replace(error=error, scale=scale, reached=reached)
 
     def _error(
-        self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: Solution
+        self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: FixedPoint
     ) -> tuple[float, float]:
         """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model."""
         rng = np.random.default_rng([state.seed, N])

@@ -5,7 +5,7 @@ from .loss import NOTHING, Accuracy, before, losses
 from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
 from .noise import MOST_COORDINATES, sobol
-from .policy_iteration import LARGE, SampledModel, Solution
+from .policy_iteration import LARGE, FixedPoint, SampledModel
 from .ridge import choose_ridge
 from .samples import (
     GROWING,
@@ -22,7 +22,7 @@ from .samples import (
     no_rows,
     stored,
 )
-from .verified import FORMS, Pair, Points, SolverError, UnboundedError, solve_pair
+from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
 __all__ = [
     "FORMS",
@@ -32,15 +32,15 @@ __all__ = [
     "NOTHING",
     "Accuracy",
     "Equations",
+    "FixedPoint",
     "Found",
     "Pair",
-    "Points",
     "SampledModel",
-    "Solution",
     "SolverError",
     "Stored",
     "Transitions",
     "UnboundedError",
+    "VerifiedOptimum",
     "WeightedSamples",
     "all_same",
     "append",

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..base import FloatArray, InputError
 from ..core import Lift
-from .policy_iteration import SampledModel, Solution
+from .policy_iteration import FixedPoint, SampledModel
 
 # The least accuracy, in normalised value: if the uniform policy is optimal, a relative target would be 0, out of reach.
 NOTHING = 1e-8
@@ -99,7 +99,7 @@ def _block(N: int) -> int:
 def losses(
     sampled: SampledModel,
     lift: Lift,
-    solution: Solution,
+    solution: FixedPoint,
     rewards: FloatArray,
     rng: np.random.Generator,
     shared: bool,

@@ -95,7 +95,7 @@ def collect_uniform(phi, w, place, F):
                         F[n % m, at] += w[n] / open_ * phi.weight[n, a, i]
 
 
-class Solution(NamedTuple):
+class FixedPoint(NamedTuple):
     """The result of a solve."""
 
     theta: FloatArray  # [d]
@@ -119,7 +119,7 @@ class SampledModel:
 
     def solve(
         self, lift: Lift, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
-    ) -> Solution:
+    ) -> FixedPoint:
         """The solution by policy iteration, else by value iteration.
 
         `w [n]` are the samples' weights, `start [d]` is a guess at theta, `tolerance` is in normalised units.
@@ -134,11 +134,11 @@ class SampledModel:
             theta = lift.theta(q)
             if improve(self.phi, theta, choice, self._value) == 0:
                 if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
-                    return Solution(theta, choice, 0.0, True)
+                    return FixedPoint(theta, choice, 0.0, True)
                 break  # the clipping acts, which policy iteration does not take into account
         return self._iterate(lift, w, tolerance)
 
-    def _iterate(self, lift: Lift, w: FloatArray, tolerance: float) -> Solution:
+    def _iterate(self, lift: Lift, w: FloatArray, tolerance: float) -> FixedPoint:
         """Value iteration; the clipping bounds every iterate. Returns the iterate with the least residual."""
         q = self.r.copy()
         best, least = q, np.inf
@@ -157,7 +157,7 @@ class SampledModel:
             q = q + (1.0 if sweep < SWEEPS // 2 else 0.1) * (new - q)
         theta = lift.theta(best)
         improve(self.phi, theta, choice, self._value)
-        return Solution(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
+        return FixedPoint(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
 
     def value(self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None) -> float:
         """The normalised value in this model of the policy that is greedy in `theta`; None: of the uniform policy.

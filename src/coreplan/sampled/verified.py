@@ -41,7 +41,7 @@ class Pair(NamedTuple):
     n_V: int  # the first n_V entries of w are V, which may be bounded
 
 
-class Points(NamedTuple):
+class VerifiedOptimum(NamedTuple):
     """A verified optimum: the primal y, the dual w, how far the value may be off, and the setting that found it."""
 
     y: FloatArray
@@ -52,7 +52,7 @@ class Points(NamedTuple):
 
 def solve_pair(
     pair: Pair, what: str, H: float, why: Callable[[], str], form: str = "dual", tolerance: float = 5e-7
-) -> Points:
+) -> VerifiedOptimum:
     """Solve an LP by its primal or dual `form` and verify the optimum within `tolerance`; else raise an error.
 
     The error names the LP as `what`, and `why()` explains what makes such an LP unbounded. V is first sought between -H
@@ -65,7 +65,7 @@ def solve_pair(
         if y is not None and w is not None:
             error = gap(pair, y, w)
             if error <= tolerance:
-                return Points(y, w, error, name)
+                return VerifiedOptimum(y, w, error, name)
             told.append(f"{name}: the value may be off by {error:.1e}")
         else:
             told.append(f"{name}: {message}")

@@ -27,7 +27,7 @@ def core_errors(e: Enumerated) -> tuple[FloatArray, FloatArray]:
     return convex_coefficients(Phi[e.rows], Phi)
 
 
-class Fit(NamedTuple):
+class BestFit(NamedTuple):
     """The best uniform approximation y ~ Phi theta; the true error lies between `low` and `error`."""
 
     theta: FloatArray  # [d]
@@ -36,7 +36,7 @@ class Fit(NamedTuple):
     weights: FloatArray  # [Z], |w|_1 <= 1
 
 
-def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
+def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> BestFit:
     """inf over |theta| <= D (None: over all theta) of |y - Phi theta|_inf, solved exactly.
 
     Without the ball this is a linear program. With it, it is a second-order cone program, solved as a search in one number
@@ -57,7 +57,7 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
         return fit
     Phi = as_dense(Phi)
     low, high = fit.low, float(np.abs(y).max())
-    best = Fit(np.zeros(Phi.shape[1]), high, fit.low, fit.weights)
+    best = BestFit(np.zeros(Phi.shape[1]), high, fit.low, fit.weights)
     for _ in range(60):
         t = (low + high) / 2
         theta, weights = _least_norm(Phi, y, t)
@@ -79,7 +79,7 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> Fit:
     return best
 
 
-def _chebyshev(Phi: Any, y: FloatArray) -> Fit:
+def _chebyshev(Phi: Any, y: FloatArray) -> BestFit:
     Z, d = Phi.shape
     Phi = sparse.csr_matrix(Phi)
     ones = sparse.csr_matrix(np.ones((Z, 1)))
@@ -96,7 +96,7 @@ def _chebyshev(Phi: Any, y: FloatArray) -> Fit:
     # Without a ball the certificate is valid only if Phi' w = 0; otherwise the lower bound is 0.
     low = float(w @ y) if np.abs(Phi.T @ w).max() <= 1e-9 else 0.0
     error = float(np.abs(y - Phi @ theta).max())
-    return Fit(theta, error, min(max(low, 0.0), error), w)
+    return BestFit(theta, error, min(max(low, 0.0), error), w)
 
 
 def _least_norm(Phi: FloatArray, y: FloatArray, t: float) -> tuple[FloatArray | None, FloatArray | None]:
@@ -115,7 +115,7 @@ def _least_norm(Phi: FloatArray, y: FloatArray, t: float) -> tuple[FloatArray | 
     return -residual[:-1] / residual[-1], weights
 
 
-def q_approximation_error(e: Enumerated, pi: FloatArray, D: float | None) -> Fit:
+def q_approximation_error(e: Enumerated, pi: FloatArray, D: float | None) -> BestFit:
     """eps_pi = inf over the ball of |Q^pi - Phi theta|_inf (`def:QAE`)."""
     return best_fit(e.Phi, policy_values(e, pi).Q, D)
 

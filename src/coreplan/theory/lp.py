@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ..base import FloatArray, InputError
 from ..core import convex_coefficients
-from ..sampled import FORMS, Pair, Points, SolverError, UnboundedError, solve_pair
+from ..sampled import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 from .tables import Enumerated
 
 __all__ = ["FORMS", "PAIRS", "Solution", "SolverError", "UnboundedError", "solve"]
@@ -86,7 +86,7 @@ def _reason(e: Enumerated, which: str) -> str:
     return "The features cannot represent the values: add features, at least a constant, or bound theta."
 
 
-def _solution(pair: Pair, n_first: int, found: Points) -> Solution:
+def _solution(pair: Pair, n_first: int, found: VerifiedOptimum) -> Solution:
     y, w, two = found.y, found.w, len(pair.g) > pair.n_V
     return Solution(
         value=float(pair.g @ w),

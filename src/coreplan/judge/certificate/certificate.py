@@ -23,7 +23,7 @@ from ...sampled import Transitions
 from ...simulate import Simulator
 from ..value import Evaluation, evaluate
 from .condition import Condition, check_condition
-from .fitting import Basis, Means, PolicyValues
+from .first_half import Basis, Means, PolicyValues
 from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 

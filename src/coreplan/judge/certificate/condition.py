@@ -17,7 +17,7 @@ from ...features import Phi, available, best_scores, checked, dense, flat, lengt
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
-from .fitting import Basis
+from .first_half import Basis
 
 _PAIRS = 4000  # number of pairs whose distance from the hull is measured
 _FRESH = 32  # number of pairs whose residual is measured, by sampling

@@ -17,7 +17,7 @@ from ...base import FloatArray, IntArray, States
 from ...policy import SoftmaxPolicy
 from ...sampled import lower_mean
 from ...simulate import Simulator
-from .fitting import PolicyValues
+from .first_half import PolicyValues
 
 _C = 0.85  # c in q = gamma^c; 0 never stops. Variance x length is least at 1, but tails are shorter below 1
 _LONGEST = 8.0  # the longest rollout, in mean lengths; one in three thousand is longer and is abandoned

@@ -22,7 +22,7 @@ from scipy.optimize import linprog
 from ...base import FloatArray
 from ...features import Phi, length, n_actions, project, score
 from ...sampled import Transitions, curvature
-from .fitting import Basis, Fit, Means
+from .first_half import Basis, Fit, Means
 
 STAKE = 0.9  # the largest fraction of the wealth that one outcome may cost, for any kappa
 _FLUCTUATION = 2.5  # how many standard deviations of a pair's mean a rule allows for

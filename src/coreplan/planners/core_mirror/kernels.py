@@ -26,7 +26,7 @@ class State(NamedTuple):
 
     theta: FloatArray  # [d] theta_{t-1}
     mean: FloatArray  # [d] mean of theta_1..theta_{t-1} with weights 1..t-1; their plain sum if beta is given
-    kept: FloatArray  # [d] `mean` as it was at iteration J, uniform on the iterations so far
+    mean_J: FloatArray  # [d] `mean` as it was at iteration J, uniform on the iterations so far
     q: FloatArray  # [m] the last backup of each core pair
     lam: FloatArray  # [m] estimated occupancy of the core pairs; used with allocation="occupancy" only
     mean_lam: FloatArray  # [m] averaged like theta
@@ -123,7 +123,7 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
     state.sweeps[0] = t
     if u[0] * t < 1.0:  # J ~ Unif{1..t} by reservoir
         state.J[0] = t
-        state.kept[:] = mean
+        state.mean_J[:] = mean
     b = scale_of(t, mean, hyper, core)
     watch(t, state, hyper, initial_phi, next_phi, scratch)
 

@@ -96,7 +96,7 @@ class CoreMirror(Planner):
         m, d = self.setup.m, self.setup.dimension
         count, even = np.zeros(1, dtype=np.int64), np.full(m, 1.0 / m)
         return State(
-            theta=np.zeros(d), mean=np.zeros(d), kept=np.zeros(d), q=np.zeros(m), lam=even, mean_lam=even.copy(),
+            theta=np.zeros(d), mean=np.zeros(d), mean_J=np.zeros(d), q=np.zeros(m), lam=even, mean_lam=even.copy(),
             sweeps=count, J=count.copy(), seen=np.zeros(1), td=np.zeros(2),
         )  # fmt: skip
 
@@ -124,7 +124,7 @@ class CoreMirror(Planner):
     def policy(self, state: State) -> ReadOut:
         if self.output == "random":
             assert self.beta is not None
-            return ReadOut(state.kept.copy(), self.beta)
+            return ReadOut(state.mean_J.copy(), self.beta)
         scale = self._scale(state) if self.output == "softmax" else math.inf
         return ReadOut(state.mean.copy(), scale)
 

@@ -39,7 +39,7 @@ class State(NamedTuple):
     leverage: float  # the largest phi' (n G + g I)^-1 phi of a next state; infinite before the first solve
     S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier
     gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
-    kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
+    gain_kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
     kind: IntArray  # [c], UNIFORM, GREEDY or CURIOUS
     ends: FloatArray  # [c]: 1 if the chain ends with the next step
     chain_states: States  # [c, ...]
@@ -125,7 +125,7 @@ class Grow(Planner):
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), curious=np.zeros(d1), leverage=math.inf, S=np.eye(d1),
-            gram=np.zeros((d1, d1)), kept=1.0, kind=no_int, ends=none, chain_states=none, chain_index=indices,
+            gram=np.zeros((d1, d1)), gain_kept=1.0, kind=no_int, ends=none, chain_states=none, chain_index=indices,
             chain_weight=weights, states=none, actions=no_int, next_states=none, pair_index=index, pair_weight=weight,
             next_index=indices, next_weight=weights, rewards=none, importance=none, doubt=none,
         )  # fmt: skip
@@ -229,7 +229,7 @@ class Grow(Planner):
             leverage=float(state.doubt[:n].max()),
         )
         if self.size(state) is None:
-            return state._replace(kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
+            return state._replace(gain_kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
         bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
 
@@ -289,10 +289,10 @@ class Grow(Planner):
             return doubts.SAME_REWARDS(n=n)
         if state.leverage > 1:
             return doubts.UNEXPLORED(leverage=state.leverage)
-        if state.kept == 0 and choice:
+        if state.gain_kept == 0 and choice:
             return doubts.NO_GAIN()
-        if state.kept < KEPT and choice:
-            return doubts.HALVES_DISAGREE(kept=state.kept)
+        if state.gain_kept < KEPT and choice:
+            return doubts.HALVES_DISAGREE(kept=state.gain_kept)
         return None
 
     def check(self, state: State) -> None:
