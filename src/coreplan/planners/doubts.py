@@ -32,7 +32,7 @@ class Status(Enum):
         return _SENTENCES[self].format(after="")
 
     def after(self, queries: int) -> str:
-        """The same with the number of queries."""
+        """The sentence with the number of queries."""
         return _SENTENCES[self].format(after=f" after {queries:,} queries")
 
 
