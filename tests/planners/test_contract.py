@@ -77,3 +77,42 @@ def test_a_resolved_planner_can_be_used_for_another_problem():
     again = coreplan.plan(other, planner=first.planner, budget=1200, seed=1)
     fresh = coreplan.plan(other, planner=coreplan.CoreMirror(), budget=1200, seed=1)
     assert again.policy.theta.tobytes() == fresh.policy.theta.tobytes()
+
+
+FIELDS = {
+    "a number, where it was a whole number": ("sweeps=state.sweeps + 1)", "sweeps=state.sweeps + 0.5)"),
+    r"float32 \(8,\), where it was": ("return State(q=q,", "return State(q=q.astype(np.float32),"),
+    r"float64 \(9,\), where it was": ("return State(q=q,", "return State(q=np.append(q, 0.0),"),
+    "the core pairs 0, 1, ": ("np.arange(self.setup.m), sweep", "np.arange(self.setup.m)[::-1], sweep"),
+    "cannot be its columns: queries": (
+        "    def _theta",
+        '    def numbers(self, state):\n        return {"queries": 1.0}\n\n    def _theta',
+    ),
+    "settings that no file can hold": ("speed: float = 1.0", "speed: object = object()"),
+    "where `size` says 1": (
+        "    def _theta",
+        "    def size(self, state):\n        return 1\n\n    def _theta",
+    ),
+}
+
+
+@pytest.mark.parametrize("words", FIELDS)
+def test_what_a_checkpoint_or_a_trace_cannot_hold_is_refused_before_it_costs(words, tmp_path):
+    """One paragraph that names the field, before a query is made."""
+    old, new = FIELDS[words]
+    code = worked()
+    assert old in code
+    names = {}
+    exec(compile(code.replace(old, new, 1), "broken", "exec"), names)
+    calls, base = [], coreplan.make("random-linear:compiled=false")
+
+    def step(rng, x, a):
+        calls.append(len(a))
+        return base.model.step(rng, x, a)
+
+    problem = coreplan.Problem(
+        coreplan.FunctionModel(4, base.model.initial, step), base.features, 0.9, core_pairs=base.core_pairs
+    )
+    with pytest.raises(coreplan.InputError, match=words):
+        coreplan.plan(problem, planner=names["AveragedBackups"](), budget=400, out=tmp_path)
+    assert sum(calls) == 0

@@ -88,7 +88,7 @@ def test_sentences():
     assert reached.sentence.startswith(
         f"Accuracy reached after {reached.queries:,} queries. Sampling is estimated"
     )
-    assert spent.sentence == f"Finished after {spent.queries:,} queries: the budget is used up."
+    assert spent.sentence == f"Finished after {spent.queries:,} queries."
     short = plan(problem, epsilon=1e-6, budget=400)
     assert short.sentence.startswith(
         f"Accuracy not reached after {short.queries:,} queries: the policy is the best"

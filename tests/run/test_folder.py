@@ -112,7 +112,7 @@ def test_a_crafted_checkpoint_is_refused(tmp_path):
     crafted = [
         ({**arrays, "state.theta": np.zeros(1)}, meta),
         (arrays, {**meta, "simulator": {**meta["simulator"], "queries": -5}}),
-        (arrays, {**meta, "simulator": {**meta["simulator"], "block_number": 2**70}}),
+        (arrays, {**meta, "simulator": {**meta["simulator"], "next_sweep": 2**70}}),
         (arrays, {**meta, "planner_stream": {}}),
     ]
     for a, m in crafted:

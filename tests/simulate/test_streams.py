@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 import coreplan
 from coreplan import plan
@@ -65,3 +66,50 @@ def test_random_rewards_are_used_as_sampled():
         plan(p, planner=planner(output="last"), budget=8 * 50).policy for p in (base, numpy_problem(noisy))
     )
     assert a.theta.tobytes() != b.theta.tobytes()
+
+
+def test_asks_and_sweeps_keep_their_noise_apart():
+    """A planner may mix them: no stream is used twice, and sweep t is the same as if nothing else had been asked."""
+    problem = coreplan.make("random-linear")
+    core = coreplan.CoreSet.of(problem)
+    m = len(core)
+
+    def rewards_and_states(asks, block=None):
+        simulator = Simulator(problem, core, 7, block)
+        return [simulator.answer(ask).next_states for ask in asks]
+
+    sweeps = [Ask(core_index=np.arange(m), sweep=t) for t in range(3)]
+    others = [Ask(core_index=np.arange(n)) for n in (3, m, 5)]
+    for block in (None, m, 3):
+        alone, plain = rewards_and_states(sweeps, block), rewards_and_states(others, block)
+        mixed = rewards_and_states([x for pair in zip(sweeps, others, strict=True) for x in pair], block)
+        for t in range(3):
+            np.testing.assert_array_equal(mixed[2 * t], alone[t])
+            np.testing.assert_array_equal(mixed[2 * t + 1], plain[t])
+    with pytest.raises(coreplan.InputError, match="sweep 2 where 1 comes next"):
+        rewards_and_states([sweeps[0], sweeps[2]])
+
+
+@pytest.mark.parametrize("block", [None, 1, 5, 8, 9, 50])
+def test_a_sweep_has_the_same_noise_for_every_planner(block):
+    """The next states of the first five sweeps, as the simulator gave them: four planners, one noise."""
+    seen = {}
+    base = coreplan.make("random-linear:compiled=false")
+    planners = (
+        coreplan.PlugIn(noise="independent"), coreplan.SampledLP(samples=5), coreplan.CoreMirror(),
+        coreplan.OptimisticPrimalDual(steps=5),
+    )  # fmt: skip
+    for each in planners:
+        calls = seen.setdefault(each.name, [])
+
+        def step(rng, x, a, calls=calls):
+            answer = base.model.step(rng, x, a)
+            calls.append(answer[1])
+            return answer
+
+        model = coreplan.FunctionModel(4, base.model.initial, step)
+        problem = coreplan.Problem(model, base.features, 0.9, core_pairs=base.core_pairs)
+        coreplan.plan(problem, planner=each, budget=40, seed=3, block=block)
+    first = [np.concatenate(calls)[:40] for calls in seen.values()]
+    for other in first[1:]:
+        np.testing.assert_array_equal(other, first[0])

@@ -122,5 +122,5 @@ def test_the_commands_in_the_docs_name_rows():
         c for page in docs.glob("*.md") for c in re.findall(r"`coreplan verify ([^`]+)`", page.read_text())
     ]
     assert "core_mirror" in commands
-    for prefix in " ".join(commands).split():
+    for prefix in set(" ".join(commands).split()) - {"PREFIX"}:
         assert any(group.may_have(prefix) for group in CLAIMS.values()), prefix

@@ -22,7 +22,7 @@ from ..features import choose
 from ..planners import PrimalDual
 from ..policy import SoftmaxPolicy
 from ..problem import make
-from ..run import CompiledLoop, Run, fill
+from ..run import NO_LIMIT, CompiledLoop, Run, fill
 
 _RATES = {"eta": 5.6e-5, "beta": 1e-3, "alpha": 0.025, "D": 28.3}
 _ROUNDS = 5
@@ -53,7 +53,7 @@ def _bare(
 
 
 def _run(name: str, K: int) -> Run:
-    run = Run.of(make(name), PrimalDual(K=K, **_RATES))  # type: ignore[arg-type]
+    run = Run.of(make(name), PrimalDual(K=K, **_RATES), budget=NO_LIMIT)  # type: ignore[arg-type]
     run.warm_up()
     return run
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .arguments import AsJson, Queries, Seed, print_json, reserved_stdout
+
+if TYPE_CHECKING:
+    from ..judge import Certificate
+    from ..policy import SoftmaxPolicy
+    from ..problem import Problem
 
 
 def certify(
@@ -28,7 +34,7 @@ def certify(
     from ..planning import certified
     from ..policy import load_policy
     from ..problem import problem_by_name
-    from ..run import CERTIFICATE_FILE, RunFolder, core_of
+    from ..run import core_of
     from . import show
 
     with reserved_stdout(as_json):
@@ -48,10 +54,29 @@ def certify(
             seed=check_seed(seed),
         )
         if Path(run).is_dir():
-            RunFolder(Path(run)).write_judged(CERTIFICATE_FILE, certificate.as_dict())
+            _keep(Path(run), where, policy, certificate)
     if as_json:
         print_json({"problem": where.name} | certificate.as_dict())
     else:
         show.certificate(certificate)
     if not certificate.holds:
         raise typer.Exit(1)
+
+
+def _keep(run: Path, problem: Problem, policy: SoftmaxPolicy, certificate: Certificate) -> None:
+    """Write the certificate into the run's folder, if the folder still holds this policy, planned for this problem."""
+    from ..base import FileError, FolderLock
+    from ..policy import POLICY_FILE
+    from ..policy import SoftmaxPolicy as Policy
+    from ..run import CERTIFICATE_FILE, RUN_FILE, RunFolder, read_record
+
+    try:
+        with FolderLock(run):
+            record, there = read_record(run / RUN_FILE), Policy.load(run / POLICY_FILE)
+            same = record.get("discount") == problem.discount and record.get("reward_range") == list(
+                problem.reward_range
+            )
+            if same and there.theta.tobytes() == policy.theta.tobytes():
+                RunFolder(run).write_judged(CERTIFICATE_FILE, certificate.as_dict())
+    except FileError as error:
+        print(f"The certificate is not kept: {error}", file=sys.stderr)

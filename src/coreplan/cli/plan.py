@@ -79,6 +79,8 @@ def plan(
     record = _record(where, chosen.name, seed, out, result)
     if result.certificate:
         record["certificate"] = result.certificate.as_dict()
+    if result.not_evaluated:
+        print(f"No evaluation: {result.not_evaluated}", file=sys.stderr)
     if result.refused:
         print(f"No certificate: {result.refused}", file=sys.stderr)
     if as_json:

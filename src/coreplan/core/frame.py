@@ -125,6 +125,14 @@ class Frame:
 
     def inverse(self, ridge: float = 0.0) -> FloatArray:
         """The pseudo-inverse of Phi~, `[d, m]`, regularised by `ridge`, which is relative to the features' size."""
+        if self.axes is not None:  # at any scale of the columns
+            at, lengths = self.axes
+            squares = np.bincount(at, lengths**2, self.d)
+            R = np.zeros((self.d, self.m))
+            R[at, np.arange(self.m)] = lengths / (
+                squares[at] + ridge * (lengths**2).sum() / min(self.m, self.d)
+            )
+            return R
         U, s, Vt, size = self.factors
         return (Vt.T * (s / (s**2 + ridge * size))) @ U.T
 
@@ -145,6 +153,8 @@ class Frame:
         """Coordinates in which the norm of theta is that of its values at the core pairs."""
         if self.identity:
             return Coordinates(self.matrix, np.empty((0, 0)))
+        if self.axes is not None and self.rank == self.m:
+            return Coordinates(np.eye(self.m), self.inverse())
         U, s, Vt, _ = self.factors
         W = Vt.T / s
         return Coordinates(np.eye(self.m), W @ U.T) if len(s) == self.m else Coordinates(U, W)
@@ -157,7 +167,7 @@ class Frame:
         """
         _, R, order = qr(self.matrix.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(R))
-        J = np.sort(order[: max(int((size > 1e-9 * size[0]).sum()), 1)])
+        J = np.sort(order[: max(int((size > RANK * size[0]).sum()), 1)])
         return J, np.linalg.pinv(self.matrix[J])
 
     def outside_span(self, rows: FloatArray) -> FloatArray:

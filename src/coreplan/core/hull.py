@@ -60,7 +60,10 @@ def _to_simplex(row: FloatArray, units: IntArray) -> float:
         return 0.0
     u = np.sort(inside)[::-1]  # the usual projection: subtract tau, clip at zero
     tau = (np.cumsum(u) - 1.0) / np.arange(1, len(u) + 1)
-    nearest = np.maximum(inside - tau[np.flatnonzero(u > tau)[-1]], 0.0)
+    kept = np.flatnonzero(u > tau)
+    nearest = np.maximum(
+        inside - tau[kept[-1] if len(kept) else 0], 0.0
+    )  # none: entries that rounding swallows
     return float(np.sqrt(outside + np.square(inside - nearest).sum()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -213,7 +214,14 @@ class Planner:
 
     def settings(self) -> dict[str, Any]:
         """The hyperparameters as JSON types; arrays are replaced by their digest."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        try:
+            return dict(json.loads(json.dumps(values)))
+        except (TypeError, ValueError, RecursionError):
+            what = f"has settings that no file can hold: {values!r}"
+            raise broken(
+                self, what, "settings are numbers, texts, truth values, lists of them, or arrays"
+            ) from None
 
     @classmethod
     def options(cls) -> list[str]:
@@ -223,7 +231,7 @@ class Planner:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return digest(value) if value.ndim else value.item()
+        return {"array": digest(value)} if value.ndim else value.item()
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -267,38 +275,69 @@ def broken(planner: Planner, what: str, contract: str) -> InputError:
 
 
 def require_state(planner: Planner, state: Any, like: Any = None) -> Any:
-    """The state that `init` or `tell` returned, checked; else raises InputError."""
+    """The state that `init` returned, or `tell`, whose state was `like` before; or an InputError."""
     method = "init" if like is None else "tell"
     if like is not None and type(state) is not type(like):
         what = f"returned a {type(state).__name__} from `tell` where the state is a {type(like).__name__}"
         raise broken(planner, what, _WRITTEN["tell"])
     if not isinstance(state, tuple) or not hasattr(state, "_fields"):
         raise broken(planner, f"returned a {type(state).__name__} from `{method}`", _WRITTEN["init"])
-    if like is None:
-        for name, value in zip(state._fields, state, strict=True):
-            if not isinstance(value, (np.ndarray, int, float)) or np.asarray(value).dtype.kind not in "fiub":
-                what = f"returned a state from `init` whose field '{name}' is a {type(value).__name__}"
-                raise broken(planner, what, _WRITTEN["init"])
+    if state is like:  # changed in place, so that nothing but numbers can have changed
+        return state
+    for name, value, old in zip(state._fields, state, state if like is None else like, strict=True):
+        kind, was = _kind(value), _kind(old)
+        if kind is None:
+            what = f"returned from `{method}` a state whose field '{name}' is {type(value).__name__} {str(value)[:40]}"
+            raise broken(planner, what, _WRITTEN["init"])
+        if kind != was and name not in planner.growing:  # a checkpoint could not be resumed
+            what = f"returned from `tell` a state whose field '{name}' is {kind}, where it was {was} before"
+            raise broken(planner, what, "fields keep their dtype and shape, but for those named in `growing`")
     return state
 
 
+def _kind(value: Any) -> str | None:
+    """What a field of a state holds, in words; None for what a checkpoint cannot hold."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {value.shape}" if value.dtype.kind in "fiub" else None
+    if isinstance(value, (bool, np.bool_)):
+        return "a truth value"
+    if isinstance(value, (int, np.integer)):
+        return "a whole number" if -(2**63) <= value < 2**63 else None
+    return "a number" if isinstance(value, (float, np.floating)) else None
+
+
 def require_ask(planner: Planner, ask: Any) -> Ask | None:
-    """The ask that a planner returned, checked; else raises InputError."""
-    if ask is None or isinstance(ask, Ask):
-        if ask is not None and ask.core_index is not None and isinstance(planner.setup, CoreSetup):
-            index, m = np.asarray(ask.core_index), planner.setup.m
-            if (
-                index.ndim != 1
-                or index.dtype.kind not in "iu"
-                or (len(index) and not 0 <= index.min() <= index.max() < m)
-            ):
-                few = index.ravel()[:8].tolist()
-                what = f"returned from `ask` the core pairs {few}, of shape {index.shape} and dtype {index.dtype}"
-                raise broken(
-                    planner, what, f"`core_index` holds whole numbers from 0 to m - 1 = {m - 1}, shape (n,)"
-                )
-        return ask
-    raise broken(planner, f"returned a {type(ask).__name__} from `ask`", _WRITTEN["ask"])
+    """The ask that a planner returned, or an InputError."""
+    if ask is None:
+        return None
+    if not isinstance(ask, Ask):
+        raise broken(planner, f"returned a {type(ask).__name__} from `ask`", _WRITTEN["ask"])
+    if (ask.states is None) != (ask.actions is None):
+        raise broken(planner, "returned from `ask` states without actions, or the reverse", _WRITTEN["ask"])
+    if ask.core_index is not None:
+        _require_core_index(planner, np.asarray(ask.core_index), ask.sweep)
+    elif ask.sweep is not None:
+        raise broken(planner, "returned from `ask` a sweep without `core_index`", _WRITTEN["ask"])
+    return ask
+
+
+def _require_core_index(planner: Planner, index: Any, sweep: int | None) -> None:
+    if not isinstance(planner.setup, CoreSetup):
+        what = "returned from `ask` core pairs by number, and says `needs_core = False`"
+        raise broken(planner, what, "a planner without a core set asks by states and actions")
+    m = planner.setup.m
+    whole = index.ndim == 1 and index.dtype.kind in "iu"
+    if not whole or (len(index) and not 0 <= index.min() <= index.max() < m):
+        few = index.ravel()[:8].tolist()
+        what = f"returned from `ask` the core pairs {few}, of shape {index.shape} and dtype {index.dtype}"
+        raise broken(planner, what, f"`core_index` holds whole numbers from 0 to m - 1 = {m - 1}, shape (n,)")
+    if sweep is not None and (len(index) % m or (index != np.arange(len(index)) % m).any()):
+        what = f"returned from `ask` the sweep {sweep} with the core pairs {index[:8].tolist()}"
+        raise broken(
+            planner,
+            what,
+            f"a sweep asks for the core pairs 0, 1, ..., m - 1 = {m - 1} in this order, once or more",
+        )
 
 
 def require_policy(planner: Planner, read: Any) -> ReadOut:

@@ -11,9 +11,9 @@ from ..base import FileError
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation
 from ..planners import PLANNERS, Status, make_planner
-from ..policy import load_policy
+from ..policy import POLICY_FILE, load_policy
 from ..problem import Problem, make
-from ..run import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, Trace, core_of, read_record
+from ..run import CERTIFICATE_FILE, EVALUATION_FILE, RUN_FILE, TRACE_FILE, Trace, core_of, read_record
 from .plans import Plan
 
 T = TypeVar("T")
@@ -26,7 +26,8 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
     cannot act. Loading executes no code. Stored samples are not included: resume the run to get them.
     """
     folder = Path(folder)
-    record = read_record(folder / "run.json")
+    folder = folder.parent if folder.name == POLICY_FILE else folder
+    record = read_record(folder / RUN_FILE)
     if not record:
         raise FileError(f"{folder} does not hold a run: there is no run.json in it.")
     if record.get("status") in ("running", "failed"):

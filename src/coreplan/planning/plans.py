@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .._version import __version__
 from ..base import (
@@ -41,6 +42,8 @@ from ..sampled import Stored
 from .defaults import choose
 from .judged import certified, evaluated
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -61,6 +64,7 @@ class Plan:
     stored: Stored | None = None  # the samples that the planner stored, for other planners to solve on
     evaluation: Evaluation | None = None  # if requested
     certificate: Certificate | None = None  # if requested
+    not_evaluated: str = ""  # why there is no evaluation although it was requested
     refused: str = ""  # why there is no certificate although it was requested
 
     @property
@@ -174,11 +178,15 @@ class _Judges:
     def __post_init__(self) -> None:
         if not isinstance(self.evaluate, bool):  # checked before the first query, not after the last
             require_count("plan", least=2 if self.evaluate else 0, evaluate=self.evaluate)
+        if not isinstance(self.certify, bool):
+            require_count("plan", certify=self.certify)
 
-    def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> Evaluation | None:
+    def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> tuple[Evaluation | None, str]:
+        """The value of the policy, or why there is none."""
         if self.evaluate is False:
-            return None
-        return evaluated(problem, policy, None if self.evaluate is True else self.evaluate, self.seed)
+            return None, ""
+        rollouts = None if self.evaluate is True else self.evaluate
+        return _or_why(lambda: evaluated(problem, policy, rollouts, self.seed))
 
     def certificate(
         self, problem: Problem, core: CoreSet | None, policy: SoftmaxPolicy
@@ -186,11 +194,18 @@ class _Judges:
         """The certificate, or why there is none."""
         if self.certify is False:
             return None, ""
-        try:
-            queries = None if self.certify is True else self.certify
-            return certified(problem, core, policy, queries=queries, seed=self.seed), ""
-        except CoreplanError as error:  # the plan is complete and must not be lost
-            return None, str(error)
+        queries = None if self.certify is True else self.certify
+        return _or_why(lambda: certified(problem, core, policy, queries=queries, seed=self.seed))
+
+
+def _or_why(judge: Callable[[], T | None]) -> tuple[T | None, str]:
+    """What a judge finds, or why it finds nothing: the plan is complete and must not be lost."""
+    try:
+        return judge(), ""
+    except CoreplanError as error:
+        return None, str(error)
+    except KeyboardInterrupt:
+        return None, "It was interrupted."
 
 
 class _Session:
@@ -224,11 +239,12 @@ class _Session:
                 status = self._work(interrupt, bar)
             bar.close()
             result = self._finish(status, warmup)
-        except CoreplanError:
+        except Exception:
             bar.close()
-            if folder:  # keeps every batch before the faulty one; a resume repeats the faulty one
-                with suppress(FileError):  # the error may have been a full disk
-                    folder.save_checkpoint(run)
+            if folder:
+                with suppress(FileError):  # a full disk is what may have brought us here
+                    if not run.loop.torn:  # everything before the faulty ask; a resume asks that one again
+                        folder.save_checkpoint(run)
                     folder.write_record(self._record("failed", warmup))
             raise
         return self._judged(result)  # outside the try: even if it fails, the run is complete and on disk
@@ -239,13 +255,13 @@ class _Session:
             run.record()
         saved = time.perf_counter()
         while run.left:
-            due = run.due
+            due, cut = run.due, False
             try:
                 run.advance(due, interrupt)
-            except KeyboardInterrupt:  # the second Ctrl-C: this batch was undone
-                interrupt.asked = True
+            except KeyboardInterrupt:  # the second Ctrl-C: what of this batch was not answered is undone
+                interrupt.asked = cut = True
             # Recorded before any checkpoint, so that a resumed run has the same rows.
-            if run.simulator.queries >= due or not run.left:
+            if (run.simulator.queries >= due and not cut) or not run.left:
                 run.record()
             bar.update(run.simulator.queries)
             if interrupt.asked and run.left:
@@ -279,8 +295,7 @@ class _Session:
             folder.save_checkpoint(run)
             if core is not run.core and core is not None:
                 folder.write_core(core, run.problem)
-            for name in (EVALUATION_FILE, CERTIFICATE_FILE):  # deletes those of an earlier policy
-                folder.write_judged(name, None)
+            folder.forget_judged(policy)
             folder.write_results(policy, run.trace, self._record(status.value, warmup) | {"reason": reason})
         return Plan(
             policy=policy, queries=run.simulator.queries, status=status, trace=run.trace,
@@ -293,14 +308,20 @@ class _Session:
         problem, folder = self.run.problem, self.folder
         interrupted = result.status is Status.INTERRUPTED
         evaluation = certificate = None
-        refused = ""
+        not_evaluated = refused = ""
         # Somebody who pressed Ctrl-C does not want to wait for rollouts.
         if not interrupted or problem.tabular is not None:
-            evaluation = self.judges.evaluation(problem, result.policy)
+            evaluation, not_evaluated = self.judges.evaluation(problem, result.policy)
             if folder and evaluation:
                 folder.write_judged(EVALUATION_FILE, evaluation.as_dict())
         if not interrupted:
             certificate, refused = self.judges.certificate(problem, result.core, result.policy)
             if folder and certificate:
                 folder.write_judged(CERTIFICATE_FILE, certificate.as_dict())
-        return replace(result, evaluation=evaluation, certificate=certificate, refused=refused)
+        return replace(
+            result,
+            evaluation=evaluation,
+            certificate=certificate,
+            not_evaluated=not_evaluated,
+            refused=refused,
+        )

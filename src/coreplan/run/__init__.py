@@ -1,6 +1,15 @@
 """A run of a planner: its steps, the loop, its folder, its trace and its progress bar."""
 
-from .folder import CERTIFICATE_FILE, EVALUATION_FILE, TRACE_FILE, RunFolder, Started, core_of, read_record
+from .folder import (
+    CERTIFICATE_FILE,
+    EVALUATION_FILE,
+    RUN_FILE,
+    TRACE_FILE,
+    RunFolder,
+    Started,
+    core_of,
+    read_record,
+)
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop
 from .progress import Interrupt, Progress, make_progress
 from .stepping import NO_LIMIT, Run, Step, resolved, setup_for, steps
@@ -10,6 +19,7 @@ __all__ = [
     "CERTIFICATE_FILE",
     "EVALUATION_FILE",
     "NO_LIMIT",
+    "RUN_FILE",
     "TRACE_FILE",
     "CompiledLoop",
     "Interrupt",

@@ -46,7 +46,8 @@ class Started(NamedTuple):
         """The planner with settings that were left out taken from that run, so that its budget may be raised."""
         given = planner.settings() if planner.name == self.planner else {}
         can = set(given) & set(planner.options())
-        missing = {k: v for k, v in self.settings.items() if k in can and given[k] in _LEFT_OUT}
+        known = {k: v for k, v in self.settings.items() if k in can and not isinstance(v, dict)}  # no digests
+        missing = {k: v for k, v in known.items() if given[k] in _LEFT_OUT}
         return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
 
 
@@ -129,6 +130,17 @@ class RunFolder:
     def write_record(self, record: dict[str, Any]) -> None:
         files.write_json(self.path / RUN_FILE, {**self.config, "core_file": self.core_file, **record})
 
+    def forget_judged(self, policy: SoftmaxPolicy) -> None:
+        """Take away what was found about the policy in the folder, if `policy` is another one."""
+        try:
+            old = SoftmaxPolicy.load(self.path / POLICY_FILE)
+            same = old.theta.tobytes() == policy.theta.tobytes() and old.scale == policy.scale
+        except FileError:
+            same = False
+        if not same:
+            for name in (EVALUATION_FILE, CERTIFICATE_FILE):
+                self.write_judged(name, None)
+
     def write_judged(self, name: str, record: dict[str, Any] | None) -> None:
         """Write an evaluation or a certificate of the policy as JSON; None deletes that of an earlier policy."""
         if record is None:
@@ -153,6 +165,8 @@ def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:
             if new.shape != ():
                 raise ValueError(f"'{name}' has shape {new.shape}")
             plain[name] = type(old)(new.item())
+            if plain[name] != new.item() and new.item() == new.item():
+                raise ValueError(f"'{name}' is {new.item()}")
         elif name not in planner.growing and (old.dtype != new.dtype or old.shape != new.shape):
             raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
     return state._replace(**plain)
@@ -209,5 +223,5 @@ def _differences(
         old = saved.get(key)
         if isinstance(new, dict) and isinstance(old, dict):
             yield from _differences(old, new, f"{key}: ")
-        elif old != new:
+        elif old != new and not (old != old and new != new):  # NaN is NaN
             yield prefix + key, old, new

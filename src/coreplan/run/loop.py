@@ -119,8 +119,8 @@ class PythonLoop:
                 interrupt.abandon = False
                 self.torn = True  # until `tell` returns: it may have begun to change the state in place
                 told = self.planner.tell(self.state, answers, self.rng)
-                self.state = require_state(self.planner, told, self.state)
                 self.torn = False
+                self.state = require_state(self.planner, told, self.state)
             except BaseException:
                 interrupt.abandon = False
                 self.simulator.return_to(mark)

@@ -10,7 +10,17 @@ from typing import Any
 
 from ..base import InputError, check_seed, planner_stream, require_count
 from ..core import CoreSet, HullWatch
-from ..planners import CoreSetup, Planner, Setup, Sum, Verdict, require_planner, require_policy, with_watch
+from ..planners import (
+    CoreSetup,
+    Planner,
+    Setup,
+    Sum,
+    Verdict,
+    broken,
+    require_planner,
+    require_policy,
+    with_watch,
+)
 from ..policy import SoftmaxPolicy
 from ..problem import ZOO, Problem
 from ..simulate import Simulator
@@ -35,7 +45,7 @@ def steps(
     planner: Planner,
     *,
     core: CoreSet | None = None,
-    budget: int = NO_LIMIT,
+    budget: int | None = None,
     seed: int = 0,
     block: int | None = None,
     stride: int = 1,
@@ -80,13 +90,14 @@ class Run:
 
     @classmethod
     def of(
-        cls, problem: Problem, planner: Planner, *, core: CoreSet | None = None, budget: int = NO_LIMIT, seed: int = 0,
+        cls, problem: Problem, planner: Planner, *, core: CoreSet | None = None, budget: int | None = None, seed: int = 0,
         block: int | None = None, value: Callable[[SoftmaxPolicy], float] | None = None,
     ) -> Run:  # fmt: skip
         """A run of a planner that is not yet resolved; by default with the problem's own core set."""
         if not isinstance(problem, Problem):
             raise InputError(f"A run needs a Problem, got {type(problem).__name__}.")
         require_planner(planner)
+        budget = planner.first_budget if budget is None else budget
         require_count("steps", budget=budget, block=block)
         core, setup = setup_for(problem, planner, core, budget)
         planner = resolved(planner, setup)
@@ -115,7 +126,8 @@ class Run:
     @property
     def due(self) -> int:
         """The number of queries at which the next row of the trace is due."""
-        return next_point(self.simulator.queries, self.budget)
+        last = self.trace["queries"][-1] if len(self.trace) else 0
+        return next_point(int(last), self.budget)
 
     def record(self) -> None:
         """Append a row to the trace."""
@@ -126,8 +138,9 @@ class Run:
         return Step(state=self.loop.state, queries=self.simulator.queries, row=self._row())
 
     def _row(self) -> dict[str, float]:
-        """The next row of the trace; the means of `Sum`s start again after it."""
+        """The next row of the trace; every `Sum` starts afresh after it."""
         numbers = dict(self.planner.numbers(self.loop.state))
+        self._require_names(numbers)
         row: dict[str, float] = {"queries": self.simulator.queries, "seconds": self.seconds}
         row |= {name: self._since_last_row(name, number) for name, number in numbers.items()}
         if self.watch is not None:
@@ -135,6 +148,20 @@ class Run:
         row["value"] = math.nan if self.value is None else self.value(self.policy())
         self.sums = {k: (v.total, v.number) for k, v in numbers.items() if isinstance(v, Sum)}
         return row
+
+    def _require_names(self, numbers: Mapping[str, Any]) -> None:
+        """An InputError if the numbers of a planner cannot be columns of the trace."""
+        own = {"queries", "seconds", "outside", "value"}
+        wrong = [name for name in numbers if name in own or not str(name).replace("_", "").isalnum()]
+        if self.trace.columns:
+            wrong += sorted(set(self.trace.columns) - own ^ set(numbers))
+        if wrong:
+            what = f"has numbers for the trace that cannot be its columns: {', '.join(map(str, wrong))}"
+            contract = (
+                "the same names in every row, of letters, digits and underscores, other than "
+                + ", ".join(sorted(own))
+            )
+            raise broken(self.planner, what, contract)
 
     def _since_last_row(self, name: str, number: float | Sum) -> float:
         """For a `Sum`, its mean since the last row of the trace; for other numbers, the number itself."""

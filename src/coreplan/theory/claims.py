@@ -13,7 +13,7 @@ from ..features import one_hot, table_features
 from ..planners import PrimalDual, best_rates, primal_dual
 from ..planning import plan
 from ..problem import Problem, Tabular, make, tabular_model
-from ..run import steps
+from ..run import NO_LIMIT, steps
 from .definitions import as_dense, inherent_bellman_error, linear_fit
 from .estimators import lambda_moments, point, theta_moments, theta_outcomes
 from .lp import PAIRS, solve
@@ -284,7 +284,7 @@ def naive_loop() -> Iterable[Row]:
             rates = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": D}
             want = algorithm_1(problem, T=40, **rates)  # type: ignore[arg-type]
             worst, largest = 0.0, 0.0
-            run = itertools.islice(steps(problem, PrimalDual(**rates)), 1, None)  # type: ignore[arg-type]
+            run = itertools.islice(steps(problem, PrimalDual(**rates), budget=NO_LIMIT), 1, None)  # type: ignore[arg-type]
             for theta, lam, step in zip(want.thetas, want.lambdas, run, strict=False):
                 state, here = step.state, np.exp(step.state.log_lam)
                 largest = max(largest, float(np.linalg.norm(state.theta)))

@@ -90,7 +90,7 @@ def sweeps(problem: Problem, beta: float, T: int, seed: int = 0) -> Sweeps:
     """Run the planner sweep by sweep and record its iterates."""
     run = [
         (step.state.theta.copy(), step.state.mean.copy())
-        for step in itertools.islice(steps(problem, CoreMirror(beta=beta), seed=seed), T + 1)
+        for step in itertools.islice(steps(problem, CoreMirror(beta=beta), budget=NO_LIMIT, seed=seed), T + 1)
     ]
     return Sweeps(np.array([theta for theta, _ in run]), np.array([mean for _, mean in run[:-1]]))
 

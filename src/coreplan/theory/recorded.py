@@ -33,7 +33,7 @@ def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Reco
     planner = planner.resolve(setup)
     iterates = [
         (step.state.theta.copy(), step.state.Theta.copy(), _distribution(step.state.log_lam))
-        for step in itertools.islice(steps(problem, planner, seed=seed), T + 1)
+        for step in itertools.islice(steps(problem, planner, budget=NO_LIMIT, seed=seed), T + 1)
     ]
     thetas, Thetas, lambdas = (np.array(x) for x in zip(*iterates, strict=True))
     return Record(
