@@ -51,7 +51,7 @@ def test_any_text_is_a_value_or_a_clear_error(text):
         ("random-linear:states=2^63,lazy=true", "2^62"),
         ("random-linear:states=10**9", "lazy=true"),
         ("random-linear:states=1,actions=2", "at least d = 8 pairs"),
-        ("mountain-car:grid=1", "from 2 to 1000 nodes a side, got 1"),
+        ("mountain-car:grid=1", "from 2 to 1000 nodes per side, got 1"),
         ("river-swim:states=1", "from 2 to 2000, got 1"),
         ("random-linear:d=0", "d=...)` must be a whole number of at least 1, got 0"),
         ("random-linear:instance=-1", "cannot be built"),
