@@ -71,7 +71,7 @@ def _bare_speed(loop: CompiledLoop, queries: int) -> float:
     n = max(1, queries // k.n_queries)
     begin = time.perf_counter()
     _bare(
-        n, loop.rng, loop.simulator.stream, loop.simulator.initial_stream, loop.model.initial_kernel,
+        n, loop.rng, loop.simulator.noise.stream, loop.simulator.noise.initial_stream, loop.model.initial_kernel,
         loop.model.step_kernel, loop.features.kernel, loop.model.data, loop.features.data, loop.core, loop.state.Theta,
         k.hyper.beta, loop.buffers, k.scratch.p,
     )  # fmt: skip

@@ -29,9 +29,9 @@ from ..base import (
     state_of,
 )
 from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
-from ..planners import Kernels, Planner, require_ask, require_state
+from ..planners import Kernels, Planner, broken, require_ask, require_state
 from ..problem import CompiledModel
-from ..simulate import Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
+from ..simulate import REPEATED, Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
 from .progress import Interrupt
 
 _PATIENCE = 0.1  # seconds of asks after which the caller may look at progress, checkpoints and Ctrl-C
@@ -41,6 +41,7 @@ class Loop(Protocol):
     """Drives a planner. `state` is the planner's state, which a checkpoint stores."""
 
     state: Any
+    torn: bool  # whether a `tell` that failed may have left the state half changed
 
     def size(self) -> int | None:
         """The number of queries of the next ask; None when the planner is done."""
@@ -63,6 +64,7 @@ class PythonLoop:
     def __init__(self, planner: Planner, simulator: Simulator, rng: np.random.Generator) -> None:
         self.planner, self.simulator, self.rng = planner, simulator, rng
         self.state = require_state(planner, planner.init(rng))
+        self.torn = False
 
     def size(self) -> int | None:
         return self.planner.size(self.state)
@@ -87,6 +89,21 @@ class PythonLoop:
             initial_features=initial,
         )  # fmt: skip
 
+    def _require_room(self, ask: Ask, budget: int) -> None:
+        """An InputError, before anything is paid, if an ask is larger than it was announced, or than the budget allows."""
+        size = self.size()
+        if ask.size != size:
+            what = f"asks for {ask.size} pairs where `size` says {size}"
+            raise broken(self.planner, what, "`size(state)` is the size of the next ask, and is not random")
+        first = ask.noise is not None and not self.simulator.guard.repeated
+        if first and self.simulator.queries + ask.size + REPEATED > budget:
+            what = f"asks for {ask.size} pairs by noise of its own with {budget - self.simulator.queries} queries left"
+            raise broken(
+                self.planner,
+                what,
+                f"the first such ask takes {REPEATED} queries more, to check the simulator",
+            )
+
     def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         begin = time.perf_counter()
         while True:
@@ -95,12 +112,15 @@ class PythonLoop:
                 ask = require_ask(self.planner, self.planner.ask(self.state, self.rng))
                 if ask is None:
                     return
+                self._require_room(ask, budget)
                 # Only here, in the user's own code, may a second Ctrl-C interrupt; then the whole ask is undone.
                 interrupt.abandon = True
                 answers = self.simulator.answer(ask)
                 interrupt.abandon = False
+                self.torn = True  # until `tell` returns: it may have begun to change the state in place
                 told = self.planner.tell(self.state, answers, self.rng)
                 self.state = require_state(self.planner, told, self.state)
+                self.torn = False
             except BaseException:
                 interrupt.abandon = False
                 self.simulator.return_to(mark)
@@ -208,6 +228,7 @@ class CompiledLoop:
         )  # fmt: skip
         self.core = (core_states, simulator.core.actions, planner.setup.core_features)
         self.model, self.features = model, features
+        self.torn = False
 
     def size(self) -> int:
         return self.kernels.n_queries
@@ -260,8 +281,9 @@ class CompiledLoop:
         declared = (f.dimension, float(f.radius), self.simulator.guard.limits)
         planner = (self.state, k.hyper, k.scratch)
         data = (model.data, f.data)
+        noise = self.simulator.noise
         return _loop(
-            n, self.rng, self.simulator.stream, self.simulator.initial_stream, k.ask, k.tell, model.initial_kernel,
+            n, self.rng, noise.stream, noise.initial_stream, k.ask, k.tell, model.initial_kernel,
             model.step_kernel, f.kernel, data, self.core, declared, planner, self.buffers,
         )  # fmt: skip
 
@@ -270,7 +292,7 @@ class CompiledLoop:
         simulator, size = self.simulator, self.kernels.n_queries
         if self.kernels.sweep is None:
             simulator.open_block(size)
-            return -(-(simulator.block - simulator.used) // size)
+            return -(-simulator.room // size)
         return simulator.open_sweep(int(getattr(self.state, self.kernels.sweep)[0]))
 
     def _most(self, until: int, budget: int) -> int:

@@ -14,7 +14,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, Lane, States, restore, simulator_stream, state_of
+from ..base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    Lane,
+    States,
+    require_count,
+    restore,
+    simulator_stream,
+    state_of,
+)
 from ..features import BoxWatch, Phi, checked
 from ..problem import BLOCK, Problem
 from .ask import Answers, Ask
@@ -59,16 +69,16 @@ class Simulator:
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
-        self.block_number = 0
-        self.used = 0  # queries answered from the current block
+        self.blocks = Noise(seed, lane)  # of asks that are no sweeps
+        self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
-        self._go_to(0)
+        self.noise = self.blocks  # where noise comes from now: one of the two
 
     # Called by judges and pools, and by `answer`.
 
     def initial(self, n: int) -> States:
         """`n` draws from nu0, checked and counted."""
-        states = self.guard.initial(self.initial_stream, n)
+        states = self.guard.initial(self.noise.initial_stream, n)
         self.count(0, n)
         return states
 
@@ -83,11 +93,11 @@ class Simulator:
         self.open_block(n)
         for start in range(0, n, self.block):
             if start:
-                self._next_block()
-            parts.append(self._call(self.stream, states, actions, start, n))
+                self.blocks.go_to(self.blocks.number + 1)
+            parts.append(self._call(self.blocks.stream, states, actions, start, n))
             self.used_up(len(parts[-1][0]))
         if n > self.block:
-            self.used = self.block  # an ask of several blocks shares none of them with the next ask
+            self.blocks.used = self.block  # an ask of several blocks shares none of them with the next ask
 
     def _sweeps(
         self, states: States, actions: IntArray, first: int, parts: list[tuple[FloatArray, States]]
@@ -97,16 +107,16 @@ class Simulator:
         for begin in range(0, len(actions), m):
             sweep, pieces = first + begin // m, []
             self.open_sweep(sweep)
-            queries, before = self.queries, state_of(self.stream)
+            queries, before = self.queries, state_of(self.sweeps.stream)
             try:
                 for piece, start in enumerate(range(begin, begin + m, self.block)):
-                    stream = self.stream
+                    stream = self.sweeps.stream
                     if m > self.block:  # a long sweep is cut into pieces, each with its own stream
                         stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
                     pieces.append(self._call(stream, states, actions, start, begin + m))
             except BaseException:  # only whole sweeps are kept; this one will be simulated again
                 self.queries = queries
-                restore(self.stream, before)
+                restore(self.sweeps.stream, before)
                 raise
             parts += pieces
             self.used_up(m)
@@ -151,7 +161,7 @@ class Simulator:
             try:
                 self._simulate(ask, states, actions, parts)
             except BaseException as error:
-                if not ask.divisible or not parts:
+                if not parts or not ask.divisible or (ask.sweep is None and ask.noise is None):
                     raise
                 fault = error
             rewards, y = _joined(parts)
@@ -182,48 +192,46 @@ class Simulator:
         return len(self.core.actions)
 
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
-        if ask.core_index is not None:
-            assert self.core is not None
+        if ask.core_index is not None and self.core is not None:
             return self.core.states[ask.core_index], self.core.actions[ask.core_index]
-        assert ask.states is not None and ask.actions is not None
+        if ask.states is None or ask.actions is None:  # only initial states are asked for
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
         return ask.states, ask.actions
 
     # Blocks, and the count.
 
     def open_block(self, n: int) -> None:
-        """Before an ask of `n` queries: go to a fresh block if this one is used up, or if `n` exceeds a block."""
-        if self.used >= self.block or (n > self.block and self.used > 0):
-            self._next_block()
+        """Before an ask of `n` queries: a fresh block if this one is used up, or if `n` needs its own."""
+        self.noise = self.blocks
+        if self.blocks.used >= self.block or (n > self.block and self.blocks.used > 0):
+            self.blocks.go_to(self.blocks.number + 1)
 
     def open_sweep(self, sweep: int) -> int:
-        """Before a sweep: go to a fresh block if the sweep begins one. Returns how many sweeps are left in the block."""
+        """Before a sweep over the core set: a fresh block if it is the first of one. How many sweeps it still holds."""
+        self.noise = self.sweeps
         per_block = max(1, self.block // self._m)
-        begun = self.sweeping and self.next_sweep == sweep
-        if sweep % per_block == 0 and not (begun and self.used == 0):
-            self._go_to(sweep // per_block, Lane.SWEEPS)
-        elif not begun:
+        number, at = divmod(sweep, per_block)
+        going_on = self.next_sweep == sweep and self.sweeps.number == number
+        if at == 0 and not (going_on and self.sweeps.used == 0):
+            self.sweeps.go_to(number)
+        elif not going_on:
             raise InputError(
-                f"The planner asked for sweep {sweep}, but {self.next_sweep} comes next: sweeps are numbered 0, 1, 2, ... "
-                "and must be asked for in this order."
+                f"A planner asked for sweep {sweep} where {self.next_sweep} comes next: sweeps are numbered 0, 1, 2, ... "
+                "and asked for in this order."
             )
         self.next_sweep = sweep
-        return per_block - sweep % per_block
+        return per_block - at
 
     def used_up(self, n: int) -> None:
-        """Record that `n` queries of the current block were answered."""
-        self.used += n
-        if self.sweeping:
+        """`n` queries of the current block were answered."""
+        self.noise.used += n
+        if self.noise is self.sweeps:
             self.next_sweep += n // self._m
 
-    def _next_block(self) -> None:
-        self._go_to(self.block_number + 1)
-
-    def _go_to(self, block: int, lane: Lane | None = None) -> None:
-        """Go to the start of a block, of this simulator's own lane or of the lane of sweeps."""
-        self.sweeping, self.block_number, self.used = lane is Lane.SWEEPS, block, 0
-        lane = self.lane if lane is None else lane
-        self.stream = simulator_stream(self.seed, block, lane)
-        self.initial_stream = simulator_stream(self.seed, block, lane, initial=True)
+    @property
+    def room(self) -> int:
+        """Queries that the current block still has room for."""
+        return self.block - self.noise.used
 
     def count(self, n: int, n_initial: int) -> None:
         """Count `n` answered queries and `n_initial` draws from nu0."""
@@ -233,31 +241,60 @@ class Simulator:
     # Checkpoints.
 
     def mark(self) -> dict[str, Any]:
-        """The simulator's position (counters and streams) as JSON types; `return_to` restores it to the last bit."""
+        """Where the simulator stands, as JSON types; `return_to` goes back there to the last bit."""
         return {
             "queries": self.queries,
             "initial_draws": self.initial_draws,
-            "block_number": self.block_number,
-            "used": self.used,
             "next_sweep": self.next_sweep,
-            "sweeping": self.sweeping,
+            "blocks": self.blocks.mark(),
+            "sweeps": self.sweeps.mark(),
             "repeated": self.guard.repeated,
             "watch": None if self.watch is None else self.watch.mark(),
+        }
+
+    def return_to(self, mark: dict[str, Any]) -> None:
+        """Put back what `mark` returned."""
+        counters = [int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")]
+        if not all(0 <= n < 2**63 for n in counters):
+            raise ValueError(f"counters {counters} out of range")
+        self.blocks.return_to(mark["blocks"])
+        self.sweeps.return_to(mark["sweeps"])
+        self.queries, self.initial_draws, self.next_sweep = counters
+        self.guard.repeated = int(mark["repeated"])
+        if self.watch is not None:
+            self.watch.return_to(mark["watch"])
+
+
+class Noise:
+    """A position in the blocks of one lane: the number of the block, the queries it has served, its two streams."""
+
+    def __init__(self, seed: int, lane: Lane) -> None:
+        self.seed, self.lane = seed, lane
+        self.go_to(0)
+
+    def go_to(self, block: int) -> None:
+        """The start of a block."""
+        self.number, self.used = block, 0
+        self.stream = simulator_stream(self.seed, block, self.lane)
+        self.initial_stream = simulator_stream(self.seed, block, self.lane, initial=True)
+
+    def mark(self) -> dict[str, Any]:
+        """This position, as JSON types."""
+        return {
+            "number": self.number,
+            "used": self.used,
             "stream": state_of(self.stream),
             "initial_stream": state_of(self.initial_stream),
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Go back to a position that `mark` returned."""
-        names = ("queries", "initial_draws", "block_number", "used", "next_sweep")
-        counters = [int(mark[name]) for name in names]
-        if not all(0 <= n < 2**63 for n in counters):
-            raise ValueError(f"counters {counters} out of range")
-        self._go_to(counters[2], Lane.SWEEPS if mark["sweeping"] else None)
-        self.queries, self.initial_draws, self.block_number, self.used, self.next_sweep = counters
-        self.guard.repeated = int(mark["repeated"])
-        if self.watch is not None:
-            self.watch.return_to(mark["watch"])
+        """Put back what `mark` returned."""
+        number, used = int(mark["number"]), int(mark["used"])
+        if not (0 <= number < 2**63 and 0 <= used < 2**63):
+            raise ValueError(f"block {number} with {used} queries out of range")
+        if number != self.number:
+            self.go_to(number)
+        self.used = used
         restore(self.stream, mark["stream"])
         restore(self.initial_stream, mark["initial_stream"])
 
@@ -267,7 +304,9 @@ def block_of(problem: Problem) -> int:
 
     A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
     """
-    return int(getattr(problem.model, "block", BLOCK))
+    block = getattr(problem.model, "block", BLOCK)
+    require_count(type(problem.model).__name__, block=block)
+    return int(block)
 
 
 def _joined(parts: list[tuple[FloatArray, States]]) -> tuple[FloatArray, States]:
