@@ -41,7 +41,7 @@ class Loop(Protocol):
     """Drives a planner. `state` is the planner's state, which a checkpoint stores."""
 
     state: Any
-    torn: bool  # whether a `tell` that failed may have left the state half changed
+    torn: bool  # whether a failed `tell` may have left the state half changed
 
     def size(self) -> int | None:
         """The number of queries of the next ask; None when the planner is done."""
@@ -90,7 +90,7 @@ class PythonLoop:
         )  # fmt: skip
 
     def _require_room(self, ask: Ask, budget: int) -> None:
-        """An InputError, before anything is paid, if an ask is larger than it was announced, or than the budget allows."""
+        """Raise InputError, before any query is made, if an ask is larger than announced or than the budget allows."""
         size = self.size()
         if ask.size != size:
             what = f"asks for {ask.size} pairs where `size` says {size}"
@@ -117,7 +117,7 @@ class PythonLoop:
                 interrupt.abandon = True
                 answers = self.simulator.answer(ask)
                 interrupt.abandon = False
-                self.torn = True  # until `tell` returns: it may have begun to change the state in place
+                self.torn = True  # until `tell` returns, since it may have begun to change the state in place
                 told = self.planner.tell(self.state, answers, self.rng)
                 self.torn = False
                 self.state = require_state(self.planner, told, self.state)

@@ -69,10 +69,10 @@ class Simulator:
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
-        self.blocks = Noise(seed, lane)  # of asks that are no sweeps
+        self.blocks = Noise(seed, lane)  # for asks that are not sweeps
         self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
-        self.noise = self.blocks  # where noise comes from now: one of the two
+        self.noise = self.blocks  # the one of the two that is in use
 
     # Called by judges and pools, and by `answer`.
 
@@ -194,20 +194,20 @@ class Simulator:
     def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
         if ask.core_index is not None and self.core is not None:
             return self.core.states[ask.core_index], self.core.actions[ask.core_index]
-        if ask.states is None or ask.actions is None:  # only initial states are asked for
+        if ask.states is None or ask.actions is None:  # an ask for initial states only
             return np.zeros(0), np.zeros(0, dtype=np.int64)
         return ask.states, ask.actions
 
     # Blocks, and the count.
 
     def open_block(self, n: int) -> None:
-        """Before an ask of `n` queries: a fresh block if this one is used up, or if `n` needs its own."""
+        """Before an ask of `n` queries: go to a fresh block if this one is used up, or if `n` exceeds a block."""
         self.noise = self.blocks
         if self.blocks.used >= self.block or (n > self.block and self.blocks.used > 0):
             self.blocks.go_to(self.blocks.number + 1)
 
     def open_sweep(self, sweep: int) -> int:
-        """Before a sweep over the core set: a fresh block if it is the first of one. How many sweeps it still holds."""
+        """Before a sweep: go to a fresh block if the sweep begins one. Returns how many sweeps are left in the block."""
         self.noise = self.sweeps
         per_block = max(1, self.block // self._m)
         number, at = divmod(sweep, per_block)
@@ -223,14 +223,14 @@ class Simulator:
         return per_block - at
 
     def used_up(self, n: int) -> None:
-        """`n` queries of the current block were answered."""
+        """Record that `n` queries of the current block were answered."""
         self.noise.used += n
         if self.noise is self.sweeps:
             self.next_sweep += n // self._m
 
     @property
     def room(self) -> int:
-        """Queries that the current block still has room for."""
+        """The number of queries that the current block still has room for."""
         return self.block - self.noise.used
 
     def count(self, n: int, n_initial: int) -> None:
@@ -241,7 +241,7 @@ class Simulator:
     # Checkpoints.
 
     def mark(self) -> dict[str, Any]:
-        """Where the simulator stands, as JSON types; `return_to` goes back there to the last bit."""
+        """The simulator's position (counters and streams) as JSON types; `return_to` restores it to the last bit."""
         return {
             "queries": self.queries,
             "initial_draws": self.initial_draws,
@@ -253,7 +253,7 @@ class Simulator:
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Put back what `mark` returned."""
+        """Go back to a position that `mark` returned."""
         counters = [int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")]
         if not all(0 <= n < 2**63 for n in counters):
             raise ValueError(f"counters {counters} out of range")
@@ -266,14 +266,14 @@ class Simulator:
 
 
 class Noise:
-    """A position in the blocks of one lane: the number of the block, the queries it has served, its two streams."""
+    """A position in the blocks of one lane: the block's number, how many of its queries are used, and its two streams."""
 
     def __init__(self, seed: int, lane: Lane) -> None:
         self.seed, self.lane = seed, lane
         self.go_to(0)
 
     def go_to(self, block: int) -> None:
-        """The start of a block."""
+        """Go to the start of a block."""
         self.number, self.used = block, 0
         self.stream = simulator_stream(self.seed, block, self.lane)
         self.initial_stream = simulator_stream(self.seed, block, self.lane, initial=True)
@@ -288,7 +288,7 @@ class Noise:
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Put back what `mark` returned."""
+        """Go back to a position that `mark` returned."""
         number, used = int(mark["number"]), int(mark["used"])
         if not (0 <= number < 2**63 and 0 <= used < 2**63):
             raise ValueError(f"block {number} with {used} queries out of range")
