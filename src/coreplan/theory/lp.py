@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base import FloatArray, InputError
-from ..core import convex_coefficients
+from ..core import convex_coefficients, is_inside
 from ..sampled import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 from .tables import Enumerated
 
@@ -78,7 +78,7 @@ def _reason(e: Enumerated, which: str) -> str:
     if which == "core":
         Phi = e.Phi.toarray() if sparse.issparse(e.Phi) else e.Phi
         distance = float(convex_coefficients(Phi[e.rows], Phi)[1].max())
-        if distance > 1e-6:
+        if not is_inside(distance, Phi[e.rows]):
             return (
                 f"The core set is incomplete: a feature lies {distance:.2g} outside the convex hull of the core features. "
                 "Add core pairs, the extreme points of the features above all, or bound theta."
