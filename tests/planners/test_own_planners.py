@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +90,26 @@ def test_other_settings_are_another_run(tmp_path):
     plan(own(), planner=Bandit(), budget=60, out=tmp_path)
     with pytest.raises(coreplan.FileError, match="its settings: batch is 6, and now it is 7"):
         plan(own(), planner=Bandit(batch=7), budget=60, out=tmp_path, resume=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layered(Bandit):
+    """Settings of other kinds: a tuple, a number of NumPy's, an array."""
+
+    layers: tuple = (3, np.int64(2))
+    start: np.ndarray = field(default_factory=lambda: np.arange(3.0), metadata={"array": True})
+
+
+def test_settings_of_other_kinds_are_compared_as_they_were_written(tmp_path):
+    first = plan(own(), planner=Layered(), budget=60, out=tmp_path)
+    assert first.settings["layers"] == [3, 2] and Layered.options() == ["batch", "level", "layers"]
+    same(plan(own(), planner=Layered(), out=tmp_path, resume=True), first)
+    for other, words in (
+        ({"layers": (3, 4)}, r"layers is \[3, 2\], and now it is \[3, 4\]"),
+        ({"start": np.ones(3)}, "start is"),
+    ):
+        with pytest.raises(coreplan.FileError, match=words):
+            plan(own(), planner=Layered(**other), out=tmp_path, resume=True)
 
 
 def test_a_damaged_state_is_refused(tmp_path):

@@ -232,6 +232,8 @@ class Planner:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"array": digest(value)} if value.ndim else value.item()
+    if isinstance(value, (tuple, list)):  # JSON has only lists, and a resume compares settings
+        return [_plain(v) for v in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
