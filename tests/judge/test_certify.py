@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FunctionFeatures, InputError, SoftmaxPolicy, certify
+from coreplan import Certificate, CoreSet, FunctionFeatures, InputError, SoftmaxPolicy, certify
 from coreplan.judge import optimal_values
 from coreplan.judge.certificate import upper
 from helpers.policies import EXACT, near_optimal, uniform
@@ -119,6 +119,18 @@ def test_bounds_that_cross_are_no_certificate(monkeypatch):
     monkeypatch.setattr(sys.modules["coreplan.judge.certificate.certificate"], "upper_bound", lambda *_: low)
     c = certify(problem, None, near_optimal(problem), queries=5000)
     assert c.condition.holds and not c.holds and c.gap is None and "below lower" in c.assumes[-1]
+
+
+def test_a_certificate_is_read_as_it_was_written():
+    """Its exact part has all that an evaluation says, as JSON."""
+    problem = coreplan.make("random-linear")
+    c = certify(problem, None, uniform(problem), queries=2000)
+    record = json.loads(json.dumps(c.as_dict(), allow_nan=False))
+    assert record["exact"] == coreplan.evaluate(problem, uniform(problem)).as_dict()
+    assert Certificate.from_dict(record) == c
+    blind = dataclasses.replace(problem, tabular=None)
+    c = certify(blind, None, uniform(problem), queries=2000)
+    assert c.as_dict()["exact"] is None and Certificate.from_dict(c.as_dict()) == c
 
 
 # Queries, memory, units.
