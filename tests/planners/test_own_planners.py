@@ -106,7 +106,7 @@ def test_settings_of_other_kinds_are_compared_as_they_were_written(tmp_path):
     same(plan(own(), planner=Layered(), out=tmp_path, resume=True), first)
     for other, words in (
         ({"layers": (3, 4)}, r"layers is \[3, 2\], and now it is \[3, 4\]"),
-        ({"start": np.ones(3)}, "start is"),
+        ({"start": np.ones(3)}, "start: array is"),
     ):
         with pytest.raises(coreplan.FileError, match=words):
             plan(own(), planner=Layered(**other), out=tmp_path, resume=True)
