@@ -111,7 +111,7 @@ def plan(
         output="greedy".
     checkpoint_seconds: time between checkpoints.
     block: the number of queries that share one stream of simulator noise, and the most per call; by default that of the
-        model (`model.block`, else 16,384). It changes the noise, so it is part of the run's settings.
+        model (`model.block`, else 65,536). It changes the noise, so it is part of the run's settings.
     evaluate: True for the value of the policy, exact if possible, else by rollouts; or the number of rollouts.
     certify: True for a certificate from fresh queries, or the number of these queries. If it cannot be made, the plan is
         returned nevertheless, with the reason in `refused`.

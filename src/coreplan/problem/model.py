@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, require_count
 
 # Queries that share a stream of noise, and the most per call, for a model without a `block` of its own.
-BLOCK = 16_384
+BLOCK = 65_536
 
 
 @runtime_checkable

@@ -300,7 +300,7 @@ class Noise:
 
 
 def block_of(problem: Problem) -> int:
-    """The block size that the problem's model declares, by default 16,384.
+    """The block size that the problem's model declares, by default 65,536.
 
     A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
     """
