@@ -122,6 +122,19 @@ class Problem:
         low, high = self.reward_range
         return low + (high - low) * value
 
+    def to_return_units(self, value: float) -> float:
+        """A normalised value in [0, 1] as the expected discounted sum of the user's own rewards.
+
+        Inside, a reward r is u = (r - low) / (high - low), and a value is v = (1 - gamma) E sum_t gamma^t u_t. Since
+        sum_t gamma^t = 1 / (1 - gamma), putting r = low + (high - low) u into the sum gives
+
+            E sum_t gamma^t r_t = (low + (high - low) v) / (1 - gamma).
+
+        Ends need no case of their own: an ended process goes on for ever and pays u(0) = -low / (high - low), the image
+        of reward 0, which the formula maps back to 0. So the sum is over the rewards until the end.
+        """
+        return self.to_reward_units(value) / (1.0 - self.discount)
+
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
