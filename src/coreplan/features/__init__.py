@@ -1,6 +1,6 @@
 """Feature maps, batches of features (dense or sparse), and the operations on them."""
 
-from .bases import aggregation, fourier, polynomial, radial, radial_into, rectilinear, simplicial, tile_coding
+from .bases import aggregation, rectilinear, simplicial, tile_coding
 from .batch import (
     UNAVAILABLE,
     Phi,
@@ -47,6 +47,7 @@ from .maps import all_pairs, interpolate_into, interpolation, interpolation_core
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
+from .smooth import fourier, polynomial, radial, radial_into
 from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
 
 __all__ = [

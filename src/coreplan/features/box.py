@@ -69,7 +69,10 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     outside = (excess > 1e-9 * (high - low)).any(axis=1)  # do not report rounding
     if not outside.any():
         return None
-    n, i = np.unravel_index(np.argmax(excess / (high - low)), excess.shape)
+    width = np.where(
+        np.isfinite(high - low), high - low, 1.0
+    )  # nothing exceeds an edge at infinity, whatever the width
+    n, i = np.unravel_index(np.argmax(excess / width), excess.shape)
     clips = bool(getattr(features, "clips", False))
     return OutsideBox(
         outside=int(outside.sum()), total=len(states), coordinate=int(i), value=float(states[n, i]), low=float(low[i]),
