@@ -10,6 +10,7 @@ from .batch import (
     as_sparse,
     available,
     column_means,
+    crossed,
     dense,
     distinct_rows,
     entries,
@@ -29,6 +30,7 @@ from .batch import (
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
+from .clock import Rows, TimeFeatures, at_time, has_terminal, time_nodes
 from .kernels import (
     add,
     best_scores,
@@ -48,7 +50,7 @@ from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .smooth import fourier, polynomial, radial, radial_into
-from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
+from .terminal import TerminalFeatures, alive, ended, terminal_pairs, terminated, widened, with_terminal
 
 __all__ = [
     "SUMS",
@@ -61,7 +63,10 @@ __all__ = [
     "MaskedFeatures",
     "OutsideBox",
     "Phi",
+    "Rows",
     "Sparse",
+    "TerminalFeatures",
+    "TimeFeatures",
     "add",
     "aggregation",
     "alive",
@@ -69,12 +74,14 @@ __all__ = [
     "arrays",
     "as_matrix",
     "as_sparse",
+    "at_time",
     "available",
     "best_scores",
     "check_core",
     "checked",
     "choose",
     "column_means",
+    "crossed",
     "dense",
     "distinct_rows",
     "ended",
@@ -87,6 +94,7 @@ __all__ = [
     "fourier",
     "from_csr",
     "from_parts",
+    "has_terminal",
     "inner",
     "interpolate_into",
     "interpolation",
@@ -123,6 +131,7 @@ __all__ = [
     "terminal_pairs",
     "terminated",
     "tile_coding",
+    "time_nodes",
     "unavailable_core",
     "weighted_l1",
     "widened",

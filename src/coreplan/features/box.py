@@ -56,7 +56,7 @@ class OutsideBox:
 
 def outside_box(features: Features, states: States) -> OutsideBox | None:
     """How far states `[n, D]` lie outside the features' box; None if none does, or if there is no box."""
-    if hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
+    while hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
         features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
     if box is None or len(states) == 0:
@@ -85,7 +85,9 @@ class BoxWatch:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        base = getattr(features, "base", features)
+        base: Any = features
+        while hasattr(base, "base"):  # a wrapper, such as TerminalFeatures
+            base = base.base
         self.left = _PROBE if getattr(base, "box", None) is not None else 0
 
     def see(self, *batches: States) -> None:

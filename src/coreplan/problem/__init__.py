@@ -15,6 +15,7 @@ from ..features import (
     aggregation,
     alive,
     all_pairs,
+    at_time,
     available,
     checked,
     fingerprint,
@@ -40,7 +41,7 @@ from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
 from .matrices import from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
-from .problem import Problem
+from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
 from .zoo import ZOO, make, parse_value
 
@@ -65,6 +66,7 @@ __all__ = [
     "aggregation",
     "alive",
     "all_pairs",
+    "at_time",
     "available",
     "check_policy",
     "checked",
@@ -93,5 +95,6 @@ __all__ = [
     "terminal_pairs",
     "tile_coding",
     "widened",
+    "with_horizon",
     "with_terminal",
 ]
