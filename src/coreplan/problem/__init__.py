@@ -39,6 +39,7 @@ from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
+from .horizon import ClockModel
 from .matrices import from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem, with_horizon
@@ -49,6 +50,7 @@ __all__ = [
     "BLOCK",
     "UNAVAILABLE",
     "ZOO",
+    "ClockModel",
     "CompiledFeatures",
     "CompiledModel",
     "Features",

@@ -14,6 +14,7 @@ that planners see is at most n + 1 steps, and rewards grow by at most (1 + 1/n)^
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -106,7 +107,8 @@ class ClockModel:
     @property
     def weight(self) -> float:
         """sum_{t < n} g^t: a return divided by it is an average reward."""
-        return float(np.sum(self.discount ** np.arange(self.steps)))
+        g = self.discount
+        return float(self.steps) if g == 1.0 else math.expm1(self.steps * math.log(g)) / (g - 1.0)
 
     def initial(self, rng: np.random.Generator, n: int) -> FloatArray:
         """`n` draws from nu0 at step 0, `[n, D + 2]`."""
@@ -180,12 +182,23 @@ def clocked(fields: dict[str, Any], horizon: int, nodes: int | None) -> dict[str
         base=base, rows=rows, steps=int(horizon), discount=fields["discount"], reward_range=fields["reward_range"],
         before=fields,
     )  # fmt: skip
+    carried, pairs = getattr(features, "core", None), fields["core_pairs"]
+    if pairs is None and carried is not None:
+        pairs = carried()
+    core = None if pairs is None else _checked_core(pairs, rows)
+    _require_memory(
+        0 if core is None else len(core[1]), features.dimension, nodes or model.steps, rows.columns
+    )
     times = TimeFeatures(features, rows, time_nodes(model.steps, nodes))
-    phi = with_terminal(times)
     model.after.update(
-        model=model, features=phi, discount=model.inner_discount, reward_range=model.inner_range,
-        core_pairs=_core(times, phi, fields["core_pairs"]), tabular=_table(model, fields["tabular"]), mask=fields["mask"],
-    )  # fmt: skip
+        model=model,
+        features=with_terminal(times),
+        discount=model.inner_discount,
+        reward_range=model.inner_range,
+        core_pairs=None if core is None else terminal_pairs(*times.at_nodes(*core)),
+        tabular=_table(model, fields["tabular"]),
+        mask=fields["mask"],
+    )
     return model.after
 
 
@@ -216,21 +229,26 @@ def _rows_of(model: Model, features: Features) -> Rows:
     return Rows(state.shape[1:], state.dtype, terminal)
 
 
-def _core(times: TimeFeatures, phi: TerminalFeatures, given: Any) -> tuple[States, IntArray] | None:
-    """The core pairs, given or carried by the base, at every node in time, and the pair of the end."""
-    carried = getattr(times.base, "core", None)
-    if given is None and carried is None:
-        return None
-    pairs = carried() if given is None else given
-    m, T = len(pairs[1]), len(times.nodes)
-    need = 8.0 * m * T * (times.rows.columns + 3)
-    if need > SHARE * available_memory():
+def _checked_core(pairs: Any, rows: Rows) -> tuple[States, IntArray]:
+    """The core pairs without the clock, as arrays."""
+    states, actions = (np.asarray(part) for part in pairs)
+    if states.shape[:1] != actions.shape or states.shape[1:] != rows.shape:
         raise InputError(
-            f"{m:,} core pairs at {T:,} steps are {m * T:,} pairs, which need {need / 1e9:.1f} GB; coreplan may use "
-            f"{SHARE * available_memory() / 1e9:.1f} GB. Give fewer nodes in time, such as `Problem(horizon_nodes=10)`, or "
-            "coarser features."
+            f"`Problem(core_pairs=(states, actions))` needs states of shape ({', '.join(map(str, ('m', *rows.shape)))}), "
+            f"without the clock, and m actions; got {states.shape} and {actions.shape}."
         )
-    return terminal_pairs(*times.at_nodes(*pairs))
+    return states, actions
+
+
+def _require_memory(m: int, d: int, T: int, columns: int) -> None:
+    """Raise InputError if m core pairs and d coordinates at T nodes in time do not fit into memory."""
+    need, have = 8.0 * T * (m * (columns + 3) + d), SHARE * available_memory()
+    if need > have:
+        raise InputError(
+            f"{m:,} core pairs and {d:,} features at {T:,} steps are {m * T:,} pairs and {d * T:,} features, which need "
+            f"{need / 1e9:.2g} GB; coreplan may use {have / 1e9:.2g} GB. Give fewer nodes in time, such as "
+            "`Problem(horizon_nodes=10)`, or coarser features."
+        )
 
 
 def _table(model: ClockModel, given: Callable[[], Tabular] | None) -> Callable[[], Tabular] | None:
@@ -238,8 +256,8 @@ def _table(model: ClockModel, given: Callable[[], Tabular] | None) -> Callable[[
     if given is None:
         return None
     base = given()
-    X, A = base.r.shape
-    stored = base.P.nnz if sparse.issparse(base.P) else X * X * A
+    parts = base.factors or (base.P,)
+    stored = sum(M.nnz if sparse.issparse(M) else np.count_nonzero(M) for M in parts)
     return cache(lambda: _unrolled(model, base)) if stored * model.steps <= _LARGEST_TABLE else None
 
 
@@ -247,12 +265,15 @@ def _unrolled(model: ClockModel, base: Tabular) -> Tabular:
     over = model.rows.over(base.states)
     living, n, A = np.flatnonzero(~over), model.steps, base.n_actions
     X = len(living)
-    P = sparse.csr_matrix(base.P if base.factors is None else base.factors[0] @ base.factors[1])
-    P = P[(living[:, None] * A + np.arange(A)).ravel()]  # [X A, all]
-    # Row (t, x, a) leads to (t + 1, y), or to the end, number n X: from the last step, or where y has ended by itself.
-    forward = sparse.kron(sparse.eye(n, k=1, format="csr"), P[:, living], format="csr")  # [n X A, n X]
-    to_end = np.append(np.tile(P @ over.astype(float), n - 1), np.ones(X * A))[:, None]
-    moves = sparse.bmat([[forward, to_end], [None, np.ones((A, 1))]], format="csr")
+    pairs = (living[:, None] * A + np.arange(A)).ravel()  # rows of the living states
+    moves: dict[str, Any]
+    if base.factors is None:
+        moves = {"P": _through_time(sparse.csr_matrix(base.P)[pairs], over, n, ends=A)}
+    else:
+        Phi, W = (sparse.csr_matrix(factor) for factor in base.factors)
+        at_steps = sparse.kron(sparse.eye(n), Phi[pairs])
+        whole = sparse.block_diag([at_steps, np.ones((A, 1))], format="csr")
+        moves = {"factors": (whole, _through_time(W, over, n, ends=1))}
     low, high = model.reward_range
     paid = low + (high - low) * base.r[living]  # [X, A], in the user's units
     grown = (model.growth ** np.arange(n)[:, None, None] * paid).reshape(n * X, A)
@@ -264,6 +285,17 @@ def _unrolled(model: ClockModel, base: Tabular) -> Tabular:
     if base.available is not None:
         available = np.vstack([np.tile(base.available[living], (n, 1)), np.ones((1, A), dtype=bool)])
     return Tabular(
-        states=np.vstack([rows, terminated(model.rows.columns + 1)]), r=r.clip(0.0, 1.0), nu0=start, P=moves,
-        available=available,
+        states=np.vstack([rows, terminated(model.rows.columns + 1)]), r=r.clip(0.0, 1.0), nu0=start, available=available,
+        **moves,
     )  # fmt: skip
+
+
+def _through_time(rows: sparse.csr_matrix, over: Any, n: int, ends: int) -> sparse.csr_matrix:
+    """Transitions `[N, states]` of one step, written out for n: row (t, i) leads to (t + 1, y), or to the end.
+
+    It does so from the last step, and where y has ended by itself. The end is the last state; its `ends` rows stay there.
+    """
+    forward = sparse.kron(sparse.eye(n, k=1), rows[:, np.flatnonzero(~over)])
+    early, last = rows @ over.astype(float), np.asarray(rows.sum(axis=1)).ravel()
+    to_end = np.append(np.tile(early, n - 1), last)[:, None]
+    return sparse.bmat([[forward, to_end], [None, np.ones((ends, 1))]], format="csr")
