@@ -153,6 +153,22 @@ def test_an_end_of_the_problems_own_is_the_same_end():
     assert problem.to_return_units(earned.value) == pytest.approx(best, abs=0.4)
 
 
+def test_ends_that_a_function_tells_hold_with_a_clock_too():
+    base = from_matrices(*random_mdp(0), 0.9)
+    problem = dataclasses.replace(base, ends=lambda states: states == 3, horizon=4, discount=1.0)
+    rows = np.vstack([at_time([2, 3, 3], [0, 0, 3]), [0.0, 0.0, 1.0]])
+    assert problem.ended(rows).tolist() == [False, True, True, True]
+    assert dataclasses.replace(problem, name="copy").ends is problem.ends
+    assert with_horizon(base, 4).ended(rows).tolist() == [False, False, False, True]
+
+
+def test_rollouts_stop_at_the_horizon():
+    problem = dataclasses.replace(coreplan.make("pendulum:grid=5"), horizon=6, discount=1.0)
+    judged = coreplan.evaluate(problem, coreplan.SoftmaxPolicy.uniform(problem.features), rollouts=50)
+    assert judged.queries == 50 * 6
+    assert problem.to_return_units(judged.high) < 0
+
+
 @pytest.mark.parametrize("nodes", [None, 3])
 def test_masks_hold_at_every_step(nodes):
     P, R = random_mdp(7, S=4, A=3)

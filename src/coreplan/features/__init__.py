@@ -30,7 +30,7 @@ from .batch import (
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
-from .clock import Rows, TimeFeatures, at_time, has_terminal, time_nodes
+from .clock import Rows, TimeFeatures, at_time, time_nodes
 from .kernels import (
     add,
     best_scores,
@@ -50,7 +50,16 @@ from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .smooth import fourier, polynomial, radial, radial_into
-from .terminal import TerminalFeatures, alive, ended, terminal_pairs, terminated, widened, with_terminal
+from .terminal import (
+    TerminalFeatures,
+    alive,
+    ended,
+    has_terminal,
+    terminal_pairs,
+    terminated,
+    widened,
+    with_terminal,
+)
 
 __all__ = [
     "SUMS",

@@ -16,9 +16,8 @@ import numpy as np
 
 from ..base import FeatureError, FloatArray, InputError, IntArray, SimulatorError, States
 from .batch import Phi, available, crossed, forbid, leading
-from .masks import MaskedFeatures
 from .protocol import Features, checked, fingerprint
-from .terminal import TerminalFeatures, alive, ended
+from .terminal import alive, ended
 
 _EXACT = 2**53  # the largest whole number up to which float64 holds every one
 
@@ -84,13 +83,6 @@ class Rows:
     def over(self, states: States) -> Any:
         """Which of the states have ended by themselves, bool `[n]`."""
         return ended(states) if self.terminal else np.zeros(len(states), dtype=bool)
-
-
-def has_terminal(features: Features) -> bool:
-    """Whether the last column of the features' states is a terminal column."""
-    if isinstance(features, MaskedFeatures):
-        return has_terminal(features.features)
-    return isinstance(features, TerminalFeatures)
 
 
 @dataclass(frozen=True)

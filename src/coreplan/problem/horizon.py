@@ -198,6 +198,7 @@ def clocked(fields: dict[str, Any], horizon: int, nodes: int | None) -> dict[str
         core_pairs=None if core is None else terminal_pairs(*times.at_nodes(*core)),
         tabular=_table(model, fields["tabular"]),
         mask=fields["mask"],
+        ends=_ends(rows, fields["ends"]),
     )
     return model.after
 
@@ -249,6 +250,22 @@ def _require_memory(m: int, d: int, T: int, columns: int) -> None:
             f"{need / 1e9:.2g} GB; coreplan may use {have / 1e9:.2g} GB. Give fewer nodes in time, such as "
             "`Problem(horizon_nodes=10)`, or coarser features."
         )
+
+
+def _ends(rows: Rows, given: Callable[[States], Any] | None) -> Callable[[States], Any] | None:
+    """The problem's own `ends`, for states with a clock; None if the terminal column says it all.
+
+    States that ended by it stay states, since features may interpolate between them and living ones.
+    """
+    if given is None:
+        return None
+
+    def ends(states: States) -> Any:
+        over = ended(states)
+        over[~over] = given(rows.read(states[~over, :-2]))
+        return over
+
+    return ends
 
 
 def _table(model: ClockModel, given: Callable[[], Tabular] | None) -> Callable[[], Tabular] | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import InputError, IntArray, States
-from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core
+from ..base import InputError, IntArray, SimulatorError, States
+from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
 from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
 from .tables import Tabular
@@ -22,6 +23,7 @@ _CLOCKED = (
     "core_pairs",
     "tabular",
     "mask",
+    "ends",
 )  # what a clock changes
 
 
@@ -43,8 +45,10 @@ class Problem:
         a planner sees samples and features.
     mask: `mask(states)` is bool `[n, A]`, True where an action can be taken; each state needs at least one. The features
         are wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
+    ends: `ends(states)` is bool `[n]`, True where the process has ended: it stays there whatever the action and pays 0, so
+        rollouts stop. By default the terminal column of the features tells (adapters add one), if there is one.
     horizon: the process ends after this many steps, and pays nothing afterwards; `discount` may then be 1. The state gets
-        a clock: model, features, core pairs, table and mask are given without it, and the problem's own have it.
+        a clock: model, features, core pairs, table, mask and ends are given without it, and the problem's own have it.
         A policy acts on `at_time(states, t)`. With a clock, `discount` and `reward_range` of the problem are those that
         everything inside works with (`problem/horizon.py`); `to_return_units` maps to the user's own sum of rewards.
     horizon_nodes: by default the features have a block of coordinates for every step. With a number T there are T blocks,
@@ -59,6 +63,7 @@ class Problem:
     name: str = "problem"
     tabular: Callable[[], Tabular] | None = field(default=None, repr=False)
     mask: Mask | None = field(default=None, repr=False)
+    ends: Callable[[States], Any] | None = field(default=None, repr=False)
     horizon: int | None = None
     horizon_nodes: int | None = None
 
@@ -106,6 +111,15 @@ class Problem:
             return
         if self.mask is not None:
             self._apply_mask(self.mask)
+        if self.ends is not None and not callable(self.ends):
+            raise InputError(
+                f"`Problem(ends=...)` must be a function: ends(states) -> bool [n]; got {self.ends!r}."
+            )
+        if self.has_ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InputError(
+                "A process that ends pays 0 afterwards, so `Problem(reward_range=...)` must contain 0; got "
+                f"{self.reward_range}."
+            )
         self._set(discount=discount, reward_range=(low, high))
         if self.horizon is not None:
             fields = {name: getattr(self, name) for name in _CLOCKED}
@@ -131,7 +145,7 @@ class Problem:
         before, after = self.model.before, self.model.after
         changed = [name for name in _CLOCKED if getattr(self, name) is not after[name]]
         if (
-            not {*changed} & {"discount", "reward_range", "features", "mask"}
+            not {*changed} & {"discount", "reward_range", "features", "mask", "ends"}
             and self.horizon == self.model.steps
         ):
             times: Any = self.features
@@ -168,6 +182,34 @@ class Problem:
     def compiled(self) -> bool:
         """Whether simulator and features are both Numba functions, so that a whole run can be compiled."""
         return isinstance(self.model, CompiledModel) and isinstance(self.features, CompiledFeatures)
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether the problem says in which states its process has ended."""
+        return self.ends is not None or has_terminal(self.features)
+
+    def ended(self, states: States) -> NDArray[np.bool_]:
+        """In which states of a batch the process has ended, `[n]`; nowhere if the problem does not say."""
+        if self.ends is None:
+            return ended(states) if has_terminal(self.features) else np.zeros(len(states), dtype=bool)
+        try:
+            answer = np.asarray(self.ends(states))
+        except Exception as error:
+            raise SimulatorError(
+                f"`Problem(ends=...)` raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
+            ) from error
+        if answer.shape != (len(states),) or answer.dtype != bool:
+            raise SimulatorError(
+                f"For a batch of {len(states)} states `Problem(ends=...)` must return bool of shape ({len(states)},), got "
+                f"{answer.dtype} {answer.shape}."
+            )
+        return answer
+
+    @property
+    def end_reward(self) -> float:
+        """The normalised reward per step after the end: the image of reward 0."""
+        low, high = self.reward_range
+        return -low / (high - low)
 
     def to_reward_units(self, value: float) -> float:
         """A normalised value in [0, 1] as a discounted average in the user's own reward units.
