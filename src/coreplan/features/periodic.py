@@ -55,7 +55,7 @@ def as_flags(
             f"`{owner}(periodic=...)` must be one True or False per coordinate, here {D}, such as "
             f"{(True, *[False] * (D - 1))}; got {periodic!r}."
         )
-    for i in np.flatnonzero(flags):
+    for i in np.flatnonzero(flags).tolist():
         if not np.isfinite(high[i] - low[i]):
             raise InputError(
                 f"`{owner}(periodic=...)`: coordinate {i} goes from {low[i]:g} to {high[i]:g}, and a period must be finite. "

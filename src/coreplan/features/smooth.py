@@ -139,7 +139,7 @@ def fourier(
 
 
 def _smooth(
-    kernel: object, base: tuple[FloatArray, FloatArray, IntArray], name: str, lows: FloatArray, width: FloatArray,
+    kernel: object, base: tuple[Any, ...], name: str, lows: FloatArray, width: FloatArray,
     flags: Flags, n_actions: int, clips: bool,
 ) -> CompiledFeatures:  # fmt: skip
     k = len(base[2])

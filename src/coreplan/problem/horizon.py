@@ -273,8 +273,8 @@ def _table(model: ClockModel, given: Callable[[], Tabular] | None) -> Callable[[
     if given is None:
         return None
     base = given()
-    parts = base.factors or (base.P,)
-    stored = sum(M.nnz if sparse.issparse(M) else np.count_nonzero(M) for M in parts)
+    parts: tuple[Any, ...] = base.factors or (base.P,)
+    stored = sum(M.nnz if sparse.issparse(M) else int(np.count_nonzero(M)) for M in parts)
     return cache(lambda: _unrolled(model, base)) if stored * model.steps <= _LARGEST_TABLE else None
 
 

@@ -246,9 +246,10 @@ def with_horizon(
 
     `nodes` is `Problem(horizon_nodes=...)`. A horizon that the problem has already is replaced.
     """
-    return replace(
-        problem, horizon=horizon, horizon_nodes=nodes, **({} if discount is None else {"discount": discount})
-    )
+    changes: dict[str, Any] = {"horizon": horizon, "horizon_nodes": nodes}
+    if discount is not None:
+        changes["discount"] = discount
+    return replace(problem, **changes)
 
 
 def _number(name: str, value: Any) -> float:
