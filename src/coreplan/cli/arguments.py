@@ -13,6 +13,7 @@ ProblemName = Annotated[
     str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
 ]
 Queries = Annotated[int, typer.Option(help="The number of simulator queries.")]
+Horizon = Annotated[int | None, typer.Option(help="End the problem after this many steps.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import AsJson, ProblemName, Seed, print_json, reserved_stdout
+from .arguments import AsJson, Horizon, ProblemName, Seed, print_json, reserved_stdout
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -34,6 +34,7 @@ def plan(
             help="Or the accuracy to stop at: 0.01, or 1% of the optimum's gain over uniform; by default 1% with plug-in."
         ),
     ] = None,
+    horizon: Horizon = None,
     seed: Seed = 0,
     out: Annotated[
         str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
@@ -68,7 +69,7 @@ def plan(
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
     require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
     with reserved_stdout(as_json):
-        where = problem_by_name(problem)
+        where = problem_by_name(problem, horizon)
         started = RunFolder(Path(out)).started() if resume and out else None
         name = planner or (started.planner if started else default_planner(where).name)
         chosen = planner_by_name(name, where, _settings(set_ or []), started)
