@@ -24,7 +24,16 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import sampled as sampled
     from . import simulate as simulate
     from . import theory as theory
-    from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
+    from .base import (
+        CoreplanError,
+        CoreplanWarning,
+        CoverageWarning,
+        FeatureError,
+        FileError,
+        InputError,
+        ReproducibilityWarning,
+        SimulatorError,
+    )
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
     from .judge import Certificate, Evaluation, Report, certify, check, evaluate
@@ -52,6 +61,7 @@ __all__ = [
     "CoreMirror",
     "CoreSet",
     "CoreplanError",
+    "CoreplanWarning",
     "CoverageWarning",
     "Evaluation",
     "FeatureError",
@@ -69,6 +79,7 @@ __all__ = [
     "PrimalDual",
     "Problem",
     "Report",
+    "ReproducibilityWarning",
     "SampledLP",
     "ScalarModel",
     "SimulatorError",
@@ -92,7 +103,8 @@ __all__ = [
 
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
-        "CoreplanError", "CoverageWarning", "FeatureError", "FileError", "InputError", "SimulatorError",
+        "CoreplanError", "CoreplanWarning", "CoverageWarning", "FeatureError", "FileError", "InputError",
+        "ReproducibilityWarning", "SimulatorError",
     ),
     "bench": (),
     "cli": (),

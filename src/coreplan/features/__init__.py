@@ -29,6 +29,7 @@ from .batch import (
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
+from .given import as_batch
 from .kernels import (
     add,
     best_scores,
@@ -66,6 +67,7 @@ __all__ = [
     "alive",
     "all_pairs",
     "arrays",
+    "as_batch",
     "as_matrix",
     "as_sparse",
     "available",

@@ -32,7 +32,7 @@ def _copy_to_actions(out, n, k):
 
 
 def _box(low: Sequence[float], high: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-    check_grid(low, high, [2] * len(low))
+    check_grid(low, high, [2] * np.size(low))
     lows = np.array(low, dtype=float)
     return lows, np.array(high, dtype=float) - lows
 
@@ -265,7 +265,13 @@ def polynomial(low: Sequence[float], high: Sequence[float], degree: int, n_actio
     """
     require_count("polynomial", least=0, degree=degree)
     return _smooth(
-        _polynomial, "polynomial", low, high, _exponents(len(low), degree, total=True), n_actions, clips=True
+        _polynomial,
+        "polynomial",
+        low,
+        high,
+        _exponents(np.size(low), degree, total=True),
+        n_actions,
+        clips=True,
     )
 
 
@@ -276,7 +282,7 @@ def fourier(low: Sequence[float], high: Sequence[float], order: int, n_actions: 
     """
     require_count("fourier", least=0, order=order)
     return _smooth(
-        _fourier, "Fourier", low, high, _exponents(len(low), order, total=False), n_actions, clips=False
+        _fourier, "Fourier", low, high, _exponents(np.size(low), order, total=False), n_actions, clips=False
     )
 
 

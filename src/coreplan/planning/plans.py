@@ -122,7 +122,7 @@ def plan(
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
-        raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
+        raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
     folder = RunFolder(Path(out)) if out is not None else None
     started = folder.started() if resume and folder else None
     planner, budget = choose(problem, core, planner, budget, epsilon, started)
@@ -148,6 +148,16 @@ def plan(
             judges=_Judges(evaluate, certify, seed),
         )
         return session.go(progress)
+
+
+def _not_a_core(value: Any) -> str:
+    """What was given in place of a core set; a planner is the likeliest."""
+    kind = value if isinstance(value, type) else type(value)
+    if not issubclass(kind, Planner):
+        return f"the class {kind.__name__}" if value is kind else kind.__name__
+    return (
+        f"the planner {kind.__name__}: the second argument is the core set. Write planner={kind.__name__}()"
+    )
 
 
 def _config(
