@@ -111,6 +111,12 @@ HALVES_DISAGREE = _doubt(
     "not determine the policy. Raise the budget, or use fewer features.",
 )
 
+NEAR_UNIFORM = _doubt(
+    "near uniform",
+    "The policy has hardly left the uniform one: nowhere in the core's hull is an action more than {ratio:.3g} times as "
+    "likely as another. {cure}",
+)
+
 # No proper solution was found.
 NOT_SETTLED = _doubt(
     "not settled",
@@ -134,6 +140,19 @@ OUT_OF_BALANCE = _doubt(
     "out of balance",
     "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, more than the inflow "
     "1 - discount = {inflow:.2g}. Raise the budget, or `steps`.",
+)
+
+THETA_JUMPS = _doubt(
+    "theta jumps",
+    "theta has not settled: it ended at {norm:.0%} of the radius D = {D:.3g} of its ball, and the average of all its "
+    "iterates is at {mean:.0%}, so that its steps (alpha = {alpha:.3g}) throw it across the ball. The rates of Theorem 1 do "
+    "that at every affordable budget. Set smaller rates by hand, or use PlugIn or CoreMirror, which need none.",
+)
+BALL_TOO_SMALL = _doubt(
+    "ball too small",
+    "theta was held back by its ball: it ended at {norm:.0%} of the radius D = {D:.3g}, and the average of all its iterates "
+    "is at {mean:.0%}. The values need a larger theta, or the steps (alpha = {alpha:.3g}) are too large. Raise D: a ball of "
+    "radius {enough:.3g} holds the values of every policy, if the core set is exact.",
 )
 
 # Verdicts on a run with an accuracy (epsilon).

@@ -38,7 +38,7 @@ from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
-from .matrices import from_matrices, from_pairs
+from .matrices import from_linear, from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem
 from .tables import Tabular, check_policy, tabular_model
@@ -74,6 +74,7 @@ __all__ = [
     "from_gymnasium",
     "from_gymnax",
     "from_jax",
+    "from_linear",
     "from_matrices",
     "from_pairs",
     "interpolation",
