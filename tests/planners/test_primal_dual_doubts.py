@@ -1,4 +1,4 @@
-"""When Algorithm 1 doubts its result: a policy that hardly left uniform, rates that cannot settle, a ball that is too small."""
+"""When Algorithm 1 doubts its result: a policy that hardly left uniform, rates that cannot settle, too small a ball."""
 
 from __future__ import annotations
 

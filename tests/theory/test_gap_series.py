@@ -57,8 +57,8 @@ def test_mistakes():
 
 FAULTS = [
     ("rows.append((step.queries, *(sums / (n + 1))))", "rows.append((step.queries, *(sums / (t + 1))))"),
-    ("(step.state.Theta.copy(), _distribution(step.state.log_lam)) if wanted", "(step.state.Theta, _distribution(step.state.log_lam)) if wanted"),
-]  # fmt: skip
+    ("(step.state.Theta.copy(), _dist", "(step.state.Theta, _dist"),
+]
 
 
 @pytest.mark.parametrize(("old", "new"), FAULTS)

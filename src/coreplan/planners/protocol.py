@@ -183,6 +183,13 @@ class Planner:
         """The stored samples, for a planner that solves on them; else None."""
         return None
 
+    def rescaled(self, state: Any, scale: float, shift: float) -> Any:
+        """The state as it would be if every reward r had been scale * r + shift; None if that cannot be known.
+
+        A run asks this when it is resumed with a wider reward range, which maps the same rewards to other numbers.
+        """
+        return None
+
     def check(self, state: Any) -> None:
         """Raise ValueError if the `growing` fields of a state that was read from a file do not fit together."""
         return None

@@ -1,4 +1,4 @@
-"""Problems from explicit matrices: pymdptoolbox's format, QuantEcon's state-action pairs, coreplan's own, and linear MDPs."""
+"""Problems from explicit matrices: pymdptoolbox's format, QuantEcon's pairs, coreplan's own layout, and linear MDPs."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def _products(phi: FloatArray, W: FloatArray) -> FloatArray:
     X, A, d = phi.shape
     if X * X * A > _LARGEST:
         raise InputError(
-            f"`from_linear`: P = Phi W would have {X * A:,} x {X:,} entries, too many to be written out. Where Phi and W are "
-            "both stochastic, it is not."
+            f"`from_linear`: P = Phi W would have {X * A:,} x {X:,} entries, too many to be written out. It is not where "
+            "Phi and W are both stochastic."
         )
     P = phi.reshape(-1, d) @ W
     least = np.unravel_index(P.argmin(), P.shape)
@@ -198,8 +198,8 @@ def _range(
             raise InputError(f"`reward_range` must be (lowest, highest), got {given!r}.")
         if low < lowest or high > highest:
             raise InputError(
-                f"`reward_range={given!r}` does not hold all rewards: they lie in [{low:.6g}, {high:.6g}]. Widen it, or leave it "
-                "out."
+                f"`reward_range={given!r}` does not hold all rewards: they lie in [{low:.6g}, {high:.6g}]. Widen it, or "
+                "leave it out."
             )
         low, high = lowest, highest
     if with_zero:

@@ -20,6 +20,7 @@ from .samples import (
     next_features,
     next_rows,
     no_rows,
+    rescale,
     stored,
 )
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
@@ -59,6 +60,7 @@ __all__ = [
     "next_features",
     "next_rows",
     "no_rows",
+    "rescale",
     "sobol",
     "solve_pair",
     "solve_sampled",
