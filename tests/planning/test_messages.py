@@ -79,5 +79,8 @@ def test_a_plan_in_place_of_its_policy():
     core = coreplan.CoreSet.of(problem)
     direct, through = (coreplan.certify(problem, core, p, queries=4_000) for p in (made.policy, made))
     assert direct == through
+    assert coreplan.evaluate(problem, made) == coreplan.evaluate(problem, made.policy)
+    with pytest.raises(coreplan.InputError, match="got dict"):
+        coreplan.evaluate(problem, {})
     with pytest.raises(coreplan.InputError, match="or a Plan; got dict"):
         coreplan.certify(problem, core, {}, queries=4_000)

@@ -119,7 +119,7 @@ def test_what_cannot_be_mapped_is_refused(tmp_path, planner):
 @pytest.mark.parametrize("range_", [(0.0, 0.9), (0.1, 2.0), (-1.0, 0.5)])
 def test_a_range_that_does_not_contain_the_old_one_is_refused(tmp_path, range_):
     plan(problem_of(), planner=PlugIn(), budget=400, out=tmp_path)
-    with pytest.raises(coreplan.FileError, match="reward_range is.*contains the old one"):
+    with pytest.raises(coreplan.FileError, match=r"reward_range is.*contains the old one"):
         plan(problem_of(range_), budget=800, out=tmp_path, resume=True)
 
 

@@ -128,6 +128,8 @@ class Planner:
     name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
+    # Whether its policy leaves the uniform one step by step, so that a run that ends near it is doubtful.
+    from_uniform: ClassVar[bool] = False
     # The fields of the state whose shape and dtype are known only during the run.
     growing: ClassVar[frozenset[str]] = frozenset()
 

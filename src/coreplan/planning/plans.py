@@ -105,10 +105,11 @@ def plan(
         problem's own; and for evaluation.json and certificate.json, if requested. One run per folder.
         `load_run(folder)` reads all of it.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
-    resume: continue from the folder's checkpoint; in an empty folder, and after a run without any answer, start. What is left out (planner, its settings,
-        budget) is taken from the run. The budget may be raised; rates that were set for the first budget are kept. If you
-        do pass a planner, its settings must be those of the run: `CoreMirror()` is refused if the run began with
-        output="greedy". The reward range may be wider than before if the planner stores its rewards (PlugIn, SampledLP).
+    resume: continue from the folder's checkpoint; in an empty folder, or after a run without any answer, start. What is
+        left out (planner, its settings, budget) is taken from the run. The budget may be raised; rates that were set for
+        the first budget are kept. If you do pass a planner, its settings must be those of the run: `CoreMirror()` is
+        refused if the run began with output="greedy". The reward range may be wider than before if the planner stores its
+        rewards (PlugIn, SampledLP).
     checkpoint_seconds: time between checkpoints.
     block: the number of queries that share one stream of simulator noise, and the most per call; by default that of the
         model (`model.block`, else 65,536). It changes the noise, so it is part of the run's settings.

@@ -160,9 +160,9 @@ class RunFolder:
         state = planner.rescaled(state, scale, shift)
         if state is None:
             raise FileError(
-                f"The run in {self.path} was made in a narrower reward range, and what the planner '{planner.name}' has learnt "
-                "cannot be mapped to the wider one; only planners that store their rewards can go on (plug-in, sampled-lp). "
-                "Give another folder."
+                f"The run in {self.path} was made in a narrower reward range, and what the planner '{planner.name}' has "
+                "learnt cannot be mapped to the wider one; only planners that store their rewards can go on (plug-in, "
+                "sampled-lp). Give another folder."
             )
         return state
 

@@ -98,9 +98,9 @@ def _terms(
     g = gradients(e, lam, u, theta, V)
     return Terms(
         gap=lagrangian(e, star.lam, star.mu, theta, V) - lagrangian(e, lam, u, fit.theta, values.V),
-        primal_regret=(star.lam - lam) @ g.lam + star.mu @ g.u,
-        dual_regret=(theta - fit.theta) @ g.theta,
-        suboptimality=star.mu @ e.r - (1 - e.discount) * (e.nu0 @ values.V),
+        primal_regret=float((star.lam - lam) @ g.lam + star.mu @ g.u),
+        dual_regret=float((theta - fit.theta) @ g.theta),
+        suboptimality=float(star.mu @ e.r - (1 - e.discount) * (e.nu0 @ values.V)),
         q_error=fit.error,
         bellman_error=best_fit(e.Phi, e.r + e.discount * (e.P @ V), planner.D).error,
     )
