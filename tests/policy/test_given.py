@@ -23,6 +23,17 @@ def greedy(features, seed=0):
 LINE = FunctionFeatures(lambda x: np.tile(np.eye(2)[None], (len(x), 1, 1)), 2, 2, 1.0)  # any shape of states
 BOXED = dataclasses.replace(LINE, box=(np.zeros(3), np.ones(3)))
 
+
+class Own:
+    """A feature map that declares the shape of its states, and nothing else of ours."""
+
+    n_actions, dimension, radius, nonzeros = 2, 2, 1.0, None
+    state_shape, description = (2, 2), {"kind": "own"}
+
+    def __call__(self, states):
+        return LINE(states)
+
+
 # features, one state, a batch of it
 KNOWN = {
     "numbers": (coreplan.make("river-swim").features, 3, np.full(4, 3)),
@@ -31,6 +42,7 @@ KNOWN = {
     "terminal": (with_terminal(GRID), [-0.5, 0.01, 0.0], np.tile([-0.5, 0.01, 0.0], (4, 1))),
     "ended": (with_terminal(GRID), [0.0, 0.0, 1.0], np.tile([0.0, 0.0, 1.0], (4, 1))),
     "terminal of unknown width": (with_terminal(LINE), np.zeros(3), np.zeros((4, 3))),
+    "a map of one's own": (Own(), np.full((2, 2), 0.5), np.full((4, 2, 2), 0.5)),
     "masked": (
         coreplan.problem.MaskedFeatures(GRID, lambda x: np.array([[True, False, True]] * len(x))),
         [-0.5, 0.01],

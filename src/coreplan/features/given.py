@@ -17,11 +17,16 @@ from ..base import InputError, States
 def as_batch(features: Any, states: Any) -> tuple[States, bool]:
     """The states as a batch `[n, ...]` that the features can be called with, and whether ONE state was given.
 
-    A feature map may say by a method `given(states)` what it takes; wrappers ask the map that they wrap.
+    A feature map may say by a method `given(states)` what it takes (wrappers ask the map that they wrap), or declare the
+    shape of its states by an attribute `state_shape`.
     """
-    given = getattr(features, "given", None)
+    given, shape = getattr(features, "given", None), getattr(features, "state_shape", None)
     if given is not None:
         return given(np.asarray(states))
+    if shape is not None:
+        return known_shape(
+            np.asarray(states), tuple(shape), f"The features '{getattr(features, 'name', '')}'"
+        )
     return unknown_shape(np.asarray(states))
 
 

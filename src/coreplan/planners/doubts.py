@@ -115,8 +115,8 @@ HALVES_DISAGREE = _doubt(
 NEAR_UNIFORM = _doubt(
     "near uniform",
     "The policy has hardly left the uniform one: at the core states its favourite action is, on average, {lead:.0%} of the "
-    "way from the uniform probability to 1. Raise the budget or the policy's rate (the rates of Theorem 1 are too cautious for "
-    "every affordable budget), or use PlugIn or CoreMirror, which need no rates. Where the policy is drawn from all "
+    "way from the uniform probability to 1. Raise the budget or the policy's rate (those of Theorem 1 are too cautious for "
+    "any affordable budget), or use PlugIn or CoreMirror, which need no rates. Where the policy is drawn from all "
     "iterations (output='random'), an early draw does this too: choose another seed.",
 )
 
