@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreMirror, FunctionModel, Grow, PlugIn, Problem, SampledLP, plan
+from coreplan import CoreMirror, FunctionModel, Grow, PlugIn, Problem, SampledLP
 from coreplan.problem import interpolation
 from coreplan.run import folder as module
 from helpers.mutants import mutant
+
+plan = partial(coreplan.plan, reality=0)  # no rollouts, so that counters are those of the planner
 
 
 def problem_of(range_=(0.0, 1.0), jump=0.0, fails=(), name="line"):
@@ -91,6 +94,14 @@ def test_a_run_goes_on_with_a_wider_range(tmp_path, planner):
         wide, budget=2 * budget, seed=1, out=tmp_path, resume=True
     )  # the folder is of the wide range now
     assert again.queries == (budget if planner.samples else 2 * budget)
+
+
+def test_a_wider_range_goes_with_rollouts_too(tmp_path):
+    with pytest.raises(coreplan.SimulatorError, match="outside the declared range"):
+        coreplan.plan(problem_of(jump=2e-3), planner=PlugIn(), budget=2_560, seed=1, out=tmp_path)
+    wide = problem_of((-1.0, 3.0), jump=2e-3)
+    resumed = coreplan.plan(wide, budget=2_560, seed=1, out=tmp_path, resume=True)
+    assert resumed.reality_queries > 0 and resumed.earned.low <= resumed.believed <= resumed.earned.high
 
 
 def test_what_was_solved_is_solved_again(tmp_path):

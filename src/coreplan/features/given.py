@@ -46,7 +46,7 @@ def known_shape(states: States, shape: tuple[int, ...], who: str) -> tuple[State
     if states.ndim == len(shape) + 1 and states.shape[1:] == shape:
         return states, False
     raise InputError(
-        f"{who} needs states of shape {_batch(shape)}, or one state of shape {shape}; got {states.shape}."
+        f"{who} needs states of shape {_batch(shape)}, got {states.shape}; one state may be given too, of shape {shape}."
     )
 
 
