@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import AsJson, Horizon, ProblemName, Seed, print_json, reserved_stdout
+from .arguments import AsJson, Count, Horizon, ProblemName, Seed, print_json, reserved_stdout
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -23,8 +23,8 @@ def plan(
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(
-            help="The most simulator queries; by default a million (grow: 100,000, sampled-lp: 10,000), with --epsilon "
+        Count(
+            "The most simulator queries; by default a million (grow: 100,000, sampled-lp: 10,000), with --epsilon "
             "ten million."
         ),
     ] = None,
@@ -45,7 +45,7 @@ def plan(
         typer.Option("--resume", help="Continue from the folder's checkpoint; omitted options are kept."),
     ] = False,
     rollouts: Annotated[
-        int | None, typer.Option(help="Rollouts to estimate the value if it is not exact; 0: none.")
+        int | None, Count("Rollouts to estimate the value if it is not exact; 0: none.")
     ] = None,
     certify: Annotated[
         bool,

@@ -31,6 +31,7 @@ from .batch import (
 )
 from .box import BoxWatch, OutsideBox, outside_box
 from .clock import Rows, TimeFeatures, at_time, time_nodes
+from .given import as_batch
 from .kernels import (
     add,
     best_scores,
@@ -81,6 +82,7 @@ __all__ = [
     "alive",
     "all_pairs",
     "arrays",
+    "as_batch",
     "as_matrix",
     "as_sparse",
     "at_time",

@@ -31,7 +31,7 @@ def copy_to_actions(out, n, k):
 
 
 def box_of(low: Sequence[float], high: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-    check_grid(low, high, [2] * len(low))
+    check_grid(low, high, [2] * np.size(low))
     lows = np.array(low, dtype=float)
     return lows, np.array(high, dtype=float) - lows
 

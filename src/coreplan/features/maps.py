@@ -117,6 +117,12 @@ def _interpolate_periodic(data, states, out):
 
 def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int], least: int = 2) -> None:
     """Raise InputError unless low < high and shape >= `least` in every dimension."""
+    for name, value in (("low", low), ("high", high), ("shape", shape)):
+        if np.ndim(value) != 1:
+            raise InputError(
+                f"A grid takes one entry per coordinate of the state, in a list, even for a single coordinate: such as "
+                f"low=[0.0], high=[1.0], shape=[5]. Here {name} is {value!r}."
+            )
     sizes = len(low) == len(high) == len(shape) > 0
     if not sizes or min(shape) < least or not all(a < b for a, b in zip(low, high, strict=True)):
         raise InputError(

@@ -40,7 +40,7 @@ from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
 from .horizon import ClockModel
-from .matrices import from_matrices, from_pairs
+from .matrices import from_linear, from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
 from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
@@ -78,6 +78,7 @@ __all__ = [
     "from_gymnasium",
     "from_gymnax",
     "from_jax",
+    "from_linear",
     "from_matrices",
     "from_pairs",
     "interpolation",
