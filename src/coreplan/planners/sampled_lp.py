@@ -159,7 +159,7 @@ class SampledLP(Planner):
         doubt = _at_bounds(state.slack, state.bound)
         if doubt is not None or self.samples is not None:
             return doubt
-        return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m))
+        return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m, state.solved))
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

@@ -6,6 +6,7 @@ from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
 from .noise import MOST_COORDINATES, sobol
 from .policy_iteration import LARGE, FixedPoint, SampledModel
+from .repeats import Trial, repeated_pairs, share_below
 from .ridge import choose_ridge
 from .samples import (
     GROWING,
@@ -39,6 +40,7 @@ __all__ = [
     "SolverError",
     "Stored",
     "Transitions",
+    "Trial",
     "UnboundedError",
     "VerifiedOptimum",
     "WeightedSamples",
@@ -59,6 +61,8 @@ __all__ = [
     "next_features",
     "next_rows",
     "no_rows",
+    "repeated_pairs",
+    "share_below",
     "sobol",
     "solve_pair",
     "solve_sampled",

@@ -181,9 +181,8 @@ def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
     )  # fmt: skip
 
 
-def all_same(state: Any, m: int) -> bool:
-    """Whether, among the samples of the last solve, those of each core pair were all the same."""
-    N = state.solved
+def all_same(state: Any, m: int, N: int) -> bool:
+    """Whether the first N samples of each core pair are the same."""
     drawn = (getattr(state, name) for name in ROWS)
     samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
     return all(bool((a == a[0]).all()) for a in samples)
