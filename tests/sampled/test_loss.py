@@ -135,8 +135,8 @@ def test_an_accuracy_that_cannot_be_estimated_is_not_reached(monkeypatch, epsilo
     """Systems that have no solution give nan, which is no small number, and the budget is not what is missing."""
     value = bellman.SampledModel.value
 
-    def no_value(self, lift, w, theta, choice):
-        return np.nan if without == "all" or theta is None else value(self, lift, w, theta, choice)
+    def no_value(self, lift, w, theta, choice, **known):
+        return np.nan if without == "all" or theta is None else value(self, lift, w, theta, choice, **known)
 
     monkeypatch.setattr(bellman.SampledModel, "value", no_value)
     run = plan(coreplan.make("river-linear"), epsilon=epsilon, budget=400)

@@ -45,6 +45,7 @@ from .kernels import (
 )
 from .maps import all_pairs, interpolate_into, interpolation, interpolation_core, one_hot, table_features
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
+from .packed import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
@@ -59,6 +60,7 @@ __all__ = [
     "Mask",
     "MaskedFeatures",
     "OutsideBox",
+    "Packed",
     "Phi",
     "Sparse",
     "add",
@@ -99,6 +101,7 @@ __all__ = [
     "n_actions",
     "one_hot",
     "outside_box",
+    "packed",
     "parts_of",
     "polynomial",
     "probabilities",
@@ -119,10 +122,12 @@ __all__ = [
     "subtract",
     "table_features",
     "take",
+    "take_packed",
     "terminal_pairs",
     "terminated",
     "tile_coding",
     "unavailable_core",
+    "unpacked",
     "weighted_l1",
     "widened",
     "with_constant",

@@ -30,7 +30,7 @@ from ..sampled import (
     choose_ridge,
     initial_features,
     losses,
-    next_features,
+    next_packed,
     next_rows,
     no_rows,
     repeated_pairs,
@@ -73,6 +73,7 @@ class State(NamedTuple):
     rewards: FloatArray
     next_index: IntArray
     next_weight: FloatArray
+    next_step: IntArray
     initial_index: IntArray
     initial_weight: FloatArray
 
@@ -310,20 +311,29 @@ class PlugIn(Planner):
     def _error(
         self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: FixedPoint
     ) -> tuple[float, float]:
-        """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model."""
+        """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model.
+
+        Where it is larger than asked for and more samples follow, it is only a part of the estimate.
+        """
         rng = np.random.default_rng([state.seed, N])
         rewards, M, shared = state.rewards[: N * lift.m].reshape(N, -1), before(N), self.noise == "sobol"
-        lost, scale = losses(sampled, lift, solution, rewards, rng, shared)
+        accuracy = Accuracy.of(self.epsilon)
+        assert accuracy is not None
+        # If more samples can be had, one loss that is too large is enough to know that they are needed.
+        more_to_come = accuracy if N < self._cap(state.probed) else None
+        lost, scale = losses(sampled, lift, solution, rewards, rng, shared, more_to_come)
+        if more_to_come is not None and lost.max() > accuracy.target(scale):
+            return float(lost.max()), float(scale)
         fewer = self._sampled(state, M)
         there = fewer.solve(lift, fewer.equal(), start=solution.theta)
-        more, _ = losses(fewer, lift, there, rewards[:M], rng, shared)
-        return float(np.maximum(lost, more).max()), float(scale)
+        more, _ = losses(fewer, lift, there, rewards[:M], rng, shared, more_to_come)
+        return float(max(lost.max(), more.max())), float(scale)
 
     def _sampled(self, state: State, N: int) -> SampledModel:
         n, m = N * self.setup.m, self.setup.m
         rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        next_phi, initial = as_sparse(next_features(state, n)), as_sparse(initial_features(state))
-        return SampledModel(next_phi, rewards, initial, self.setup.discount)
+        initial = as_sparse(initial_features(state))
+        return SampledModel(next_packed(state, n), rewards, initial, self.setup.discount)
 
     # Results.
 

@@ -47,6 +47,7 @@ class State(NamedTuple):
     rewards: FloatArray
     next_index: IntArray
     next_weight: FloatArray
+    next_step: IntArray
     initial_index: IntArray
     initial_weight: FloatArray
 

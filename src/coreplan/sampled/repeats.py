@@ -19,7 +19,7 @@ import numpy as np
 from ..base import IntArray
 from ..features import parts_of
 from ..simulate import Answers
-from .samples import ROWS, all_same
+from .samples import all_same, next_features
 
 SHARE = 20  # one of so many core pairs is repeated, if the simulator has drawn nothing
 LEAST = 100  # repeats, if the simulator has drawn nothing
@@ -46,9 +46,10 @@ def repeated_pairs(seed: int, m: int, start: int, stop: int) -> IntArray:
 def agree(state: Any, answers: Answers) -> bool:
     """Whether rewards and next features of the answers are those of the first sample of the same core pairs."""
     assert answers.next_features is not None and answers.ask.core_index is not None
-    new = dict(zip(ROWS, (answers.rewards, *parts_of(answers.next_features)), strict=True))
     first = answers.ask.core_index
-    return all(np.array_equal(getattr(state, name)[first], a) for name, a in new.items() if len(a))
+    pairs = zip(parts_of(next_features(state, first)), parts_of(answers.next_features), strict=True)
+    same = np.array_equal(state.rewards[first], answers.rewards)
+    return same and all(np.array_equal(old, new) for old, new in pairs)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _held_out_error(sampled: SampledModel, lift: Lift, halves: list[FloatArray])
         if not solution.settled:
             return np.inf
         value, q = np.empty(sampled.n), np.zeros(lift.m)
-        improve(sampled.phi, solution.theta, solution.choice, value)
+        improve(sampled.rows, solution.theta, solution.choice, value)
         back_up(value, other, sampled.top, q)
         here = row_scores(lift.frame.features, solution.theta)
         total += float(((here - sampled.r - sampled.discount * q) ** 2).mean())
