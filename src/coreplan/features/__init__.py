@@ -45,7 +45,7 @@ from .kernels import (
 )
 from .maps import all_pairs, interpolate_into, interpolation, interpolation_core, one_hot, table_features
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
-from .packed import Packed, packed, take_packed, unpacked
+from .packing import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal

@@ -25,17 +25,17 @@ from ..sampled import (
     Trial,
     all_same,
     append,
-    before,
     check_rows,
     choose_ridge,
+    estimated_loss,
     initial_features,
-    losses,
     next_packed,
     next_rows,
     no_rows,
     repeated_pairs,
     sobol,
     stored,
+    without_room,
 )
 from ..simulate import REPEATED, Answers, Ask
 from . import doubts
@@ -50,6 +50,9 @@ FIRST = {
 # Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
 BLIND = 128
 BATCH = 65_536  # the most pairs per ask, and so the most that a fault of the simulator can lose
+HEAVY = (
+    20_000_000  # entries of the next states' features above which a solve starts from that of fewer samples
+)
 INITIAL = 512  # draws from nu0, by which values are estimated
 
 
@@ -157,11 +160,12 @@ class PlugIn(Planner):
         planner._require_memory()
         return planner
 
-    def _bytes_per_row(self) -> int:
+    def _bytes_per_row(self, state: State | None = None) -> int:
         phi = self.setup.core_features
-        k = entries(phi).shape[1]
-        # Twice, since arrays are copied when they grow.
-        return 2 * self.setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
+        k = entries(phi).shape[1] * (12 if is_sparse(phi) else 8)
+        # Twice, since arrays are copied when they grow; four times if a solve takes as much.
+        packed = state is not None and len(state.next_step) > 0
+        return (4 if packed else 2 * self.setup.n_actions) * k + 64
 
     def _bytes_of_systems(self) -> int:
         setup = self.setup
@@ -173,17 +177,16 @@ class PlugIn(Planner):
         """Bytes of memory that may be used, determined once at the start of the run."""
         return SHARE * available_memory()
 
-    @property
-    def _most(self) -> int:
-        """The number of samples per core pair that fit into memory."""
+    def _most(self, state: State | None = None) -> int:
+        """The number of samples per core pair that fit into memory, packed as they are in the state."""
         room = max(self._room - self._bytes_of_systems(), 0.0)
-        return int(min(room / (self._bytes_per_row() * self.setup.m), 2.0**40))
+        return int(min(room / (self._bytes_per_row(state) * self.setup.m), 2.0**40))
 
     def _require_memory(self) -> None:
         """Raise InputError if a budget does not fit into memory; with an accuracy, only if the first solve does not."""
         m, cap = self.setup.m, self._wanted(0)
         least = cap if self.epsilon is None else min(cap, FIRST[self.noise])
-        if self._most < least:
+        if self._most() < least:
             needed = self._bytes_per_row() * least * m + self._bytes_of_systems()
             raise InputError(
                 f"PlugIn would store the features of {least * m:,} next states, with its systems about "
@@ -253,11 +256,11 @@ class PlugIn(Planner):
             twice = 1 << N.bit_length()  # the next power of two
             between = 3 * twice // 4  # where a quasi-random sequence is still balanced
             N = between if self.epsilon is not None and between > N else twice
-        return min(N, self._cap(state.probed))
+        return min(N, self._cap(state))
 
-    def _cap(self, probed: int) -> int:
+    def _cap(self, state: State) -> int:
         """The most samples per core pair that budget, settings and memory allow."""
-        return min(self._wanted(probed), self._most)
+        return min(self._wanted(state.probed), self._most(state))
 
     def _wanted(self, probed: int) -> int:
         """The most samples per core pair that budget and settings allow, if `probed` queries are not stored.
@@ -287,7 +290,7 @@ class PlugIn(Planner):
         """Solve on the first N samples of each pair. The result depends on these and the seed only, not on the asks."""
         frame, sampled = self.setup.frame, self._sampled(state, N)
         lift = Lift(frame, choose_ridge(sampled, frame, state.certain) if self.ridge is None else self.ridge)
-        solution = sampled.solve(lift, sampled.equal())
+        solution = sampled.solve(lift, sampled.equal(), start=self._start(state, N, lift))
         state = state._replace(
             solved=N, theta=solution.theta, residual=solution.residual, settled=solution.settled
         )
@@ -296,10 +299,25 @@ class PlugIn(Planner):
             return self._reached(state, sampled, lift, solution)
         if accuracy is None or FIRST[self.noise] > N:
             return state
-        error, scale = self._error(state, N, sampled, lift, solution)
+        error, scale = estimated_loss(
+            lambda M: sampled if M == N else self._sampled(state, M), lift, solution,
+            rewards=state.rewards[: N * lift.m].reshape(N, -1), rng=np.random.default_rng([state.seed, N]),
+            shared=self.noise == "sobol", accuracy=accuracy, last=self._cap(state) == N,
+        )  # fmt: skip
         seen = not scale <= NOTHING or N >= BLIND
         reached = bool(seen and solution.settled and error <= accuracy.target(scale))
         return state._replace(error=error, scale=scale, reached=reached)
+
+    def _start(self, state: State, N: int, lift: Lift) -> FloatArray | None:
+        """Where the solve starts: from that of an eighth of the samples if it is large, which saves most of its steps."""
+        few, size = (
+            N // 8,
+            N * self.setup.m * self.setup.n_actions * entries(self.setup.core_features).shape[1],
+        )
+        if few == 0 or size < HEAVY:
+            return None
+        small = self._sampled(state, few)
+        return small.solve(lift, small.equal()).theta
 
     def _reached(self, state: State, sampled: SampledModel, lift: Lift, solution: FixedPoint) -> State:
         """The state of a run whose simulator is deterministic: sampling loses nothing."""
@@ -307,27 +325,6 @@ class PlugIn(Planner):
         if state.drew and best - uniform <= NOTHING:  # rare noise may be all that matters
             return state._replace(certain=False, random=True, repeats=0)
         return state._replace(error=0.0, scale=best - uniform, reached=solution.settled)
-
-    def _error(
-        self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: FixedPoint
-    ) -> tuple[float, float]:
-        """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model.
-
-        Where it is larger than asked for and more samples follow, it is only a part of the estimate.
-        """
-        rng = np.random.default_rng([state.seed, N])
-        rewards, M, shared = state.rewards[: N * lift.m].reshape(N, -1), before(N), self.noise == "sobol"
-        accuracy = Accuracy.of(self.epsilon)
-        assert accuracy is not None
-        # If more samples can be had, one loss that is too large is enough to know that they are needed.
-        more_to_come = accuracy if N < self._cap(state.probed) else None
-        lost, scale = losses(sampled, lift, solution, rewards, rng, shared, more_to_come)
-        if more_to_come is not None and lost.max() > accuracy.target(scale):
-            return float(lost.max()), float(scale)
-        fewer = self._sampled(state, M)
-        there = fewer.solve(lift, fewer.equal(), start=solution.theta)
-        more, _ = losses(fewer, lift, there, rewards[:M], rng, shared, more_to_come)
-        return float(max(lost.max(), more.max())), float(scale)
 
     def _sampled(self, state: State, N: int) -> SampledModel:
         n, m = N * self.setup.m, self.setup.m
@@ -365,7 +362,7 @@ class PlugIn(Planner):
             state.solved,
             self.setup.m,
             Accuracy.of(self.epsilon),
-            self._cap(state.probed) == self.samples,
+            self._cap(state) == self.samples,
         )
         assert accuracy is not None
         target, first = accuracy.target(state.scale), FIRST[self.noise]
@@ -380,9 +377,12 @@ class PlugIn(Planner):
         cure = f"Raise the budget above {self.setup.budget:,}"
         if fixed:
             cure = f"Raise `samples` above {self.samples}"
-        elif self._cap(state.probed) == self._most:
+        elif self._cap(state) == self._most(state):
             cure = "No more samples fit into memory: give more of it"
         return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
+
+    def saved(self, state: State) -> State:
+        return without_room(state)
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

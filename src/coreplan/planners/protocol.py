@@ -183,6 +183,10 @@ class Planner:
         """The stored samples, for a planner that solves on them; else None."""
         return None
 
+    def saved(self, state: Any) -> Any:
+        """The state as a checkpoint is to hold it, without room for what may come; the state itself by default."""
+        return state
+
     def check(self, state: Any) -> None:
         """Raise ValueError if the `growing` fields of a state that was read from a file do not fit together."""
         return None

@@ -23,6 +23,7 @@ from ..sampled import (
     no_rows,
     solve_sampled,
     stored,
+    without_room,
 )
 from ..simulate import Answers, Ask
 from . import doubts
@@ -161,6 +162,9 @@ class SampledLP(Planner):
         if doubt is not None or self.samples is not None:
             return doubt
         return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m, state.solved))
+
+    def saved(self, state: State) -> State:
+        return without_room(state)
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

@@ -90,7 +90,8 @@ class RunFolder:
             "seconds": run.seconds,
             "budget": run.budget,
         }
-        arrays = {f"state.{name}": np.asarray(value) for name, value in run.loop.state._asdict().items()}
+        state = run.planner.saved(run.loop.state)
+        arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
     def load_checkpoint(self, run: Run) -> None:

@@ -1,7 +1,7 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
 from .intervals import curvature, lower_mean
-from .loss import NOTHING, Accuracy, before, losses
+from .loss import NOTHING, Accuracy, before, estimated_loss, losses
 from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
 from .noise import MOST_COORDINATES, sobol
@@ -23,6 +23,7 @@ from .samples import (
     next_rows,
     no_rows,
     stored,
+    without_room,
 )
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
@@ -52,6 +53,7 @@ __all__ = [
     "choose_ridge",
     "curvature",
     "draw",
+    "estimated_loss",
     "gram",
     "greedy",
     "grown",
@@ -69,4 +71,5 @@ __all__ = [
     "solve_pair",
     "solve_sampled",
     "stored",
+    "without_room",
 ]

@@ -19,7 +19,7 @@ or a core set with gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,18 +99,40 @@ def _block(N: int) -> int:
     return block
 
 
+def estimated_loss(
+    model_of: Callable[[int], SampledModel], lift: Lift, solution: FixedPoint, *, rewards: FloatArray,
+    rng: np.random.Generator, shared: bool, accuracy: Accuracy, last: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model.
+
+    `model_of(M)` is the model of the first M samples of each pair. Unless these samples are the `last`, one loss that is too
+    large is enough to know that more are needed: then it is the only part of the estimate.
+    """
+    N = len(rewards)
+    enough = None if last else accuracy
+    lost, scale = losses(model_of(N), lift, solution, rewards, rng, shared, enough)
+    if not last and lost.max() > accuracy.target(scale):
+        return float(lost.max()), float(scale)
+    fewer = model_of(before(N))
+    there = fewer.solve(lift, fewer.equal(), start=solution.theta)
+    more, _ = losses(fewer, lift, there, rewards[: before(N)], rng, shared, enough, scale)
+    return float(np.maximum(lost.max(), more.max())), float(scale)
+
+
 def losses(
     sampled: SampledModel, lift: Lift, solution: FixedPoint, rewards: FloatArray, rng: np.random.Generator, shared: bool,
-    accuracy: Accuracy | None = None,
+    accuracy: Accuracy | None = None, scale: float | None = None,
 ) -> tuple[FloatArray, float]:  # fmt: skip
     """Normalised losses `[halves, 2]`, and the optimum minus the uniform value in the model of all samples.
 
     Column 0: the loss of the half's policy in the model of all samples. Column 1: the loss of our policy in the model of
-    the half. rewards `[N, m]`. With an `accuracy`, the first half that shows a larger loss is the last one.
+    the half. rewards `[N, m]`. With an `accuracy`, the first half that shows a larger loss is the last one. The `scale`,
+    optimum minus uniform, may be given.
     """
     w, (N, m) = sampled.equal(), rewards.shape
     best = sampled.value(lift, w, solution.theta, solution.choice, q=solution.q)
-    scale = best - sampled.value(lift, w, None, None, guess=solution.q)
+    if scale is None:
+        scale = best - sampled.value(lift, w, None, None, guess=solution.q)
     enough = np.inf if accuracy is None else accuracy.target(scale)
     found: list[tuple[float, float]] = []
     for v in half_weights(rng, N, m, shared):

@@ -45,8 +45,9 @@ def _scores(phi, n, theta, s):
         for i in range(k):
             w, at = phi.weight[n, 0, i], phi.index[n, 0, i]
             if phi.step[n] == 1:
+                part = theta[at : at + A]  # a loop over a slice is vectorised
                 for a in range(A):
-                    s[a] += w * theta[at + a]
+                    s[a] += w * part[a]
             else:
                 for a in range(A):
                     s[a] += w * theta[at]
@@ -146,7 +147,9 @@ class FixedPoint(NamedTuple):
     choice: IntArray  # [n], the greedy action at every stored next state
     residual: float  # largest |q - backup of q|, in normalised units
     settled: bool  # whether it solves the equations
-    q: FloatArray | None = None  # [m], the values of the policy `choice` at the core pairs; None after value iteration
+    q: FloatArray | None = (
+        None  # [m], the values of the policy `choice` at the core pairs; None after value iteration
+    )
 
 
 class SampledModel:

@@ -16,7 +16,19 @@ import numpy as np
 
 from ..base import FloatArray, IntArray, States
 from ..core import Frame
-from ..features import Packed, Phi, Sparse, as_sparse, from_parts, length, n_actions, packed, parts_of, take, unpacked
+from ..features import (
+    Packed,
+    Phi,
+    Sparse,
+    as_sparse,
+    from_parts,
+    length,
+    n_actions,
+    packed,
+    parts_of,
+    take,
+    unpacked,
+)
 from ..simulate import Answers, Simulator
 
 
@@ -26,7 +38,9 @@ class Stored:
 
     frame: Frame  # of the core features
     rewards: FloatArray  # [m], means over the n samples
-    samples: Phi | Callable[[], Phi]  # the next features, or a function that writes them out when they are first used
+    samples: (
+        Phi | Callable[[], Phi]
+    )  # the next features, or a function that writes them out when they are first used
     initial_features: Phi  # [n0, A, ...]
     discount: float
 
@@ -186,6 +200,11 @@ def _written_out(state: Any) -> Any:
     return state._replace(**_rows(next_features(state, len(state.rewards)), pack=False))
 
 
+def without_room(state: Any) -> Any:
+    """The state with arrays that end with the last row in use."""
+    return state._replace(**{name: getattr(state, name)[: state.filled] for name in ROWS})
+
+
 def next_packed(state: Any, n: int) -> Packed:
     """Features of the first n next states, for compiled code."""
     A = state.initial_weight.shape[1]
@@ -197,7 +216,8 @@ def next_packed(state: Any, n: int) -> Packed:
 def next_features(state: Any, which: Any) -> Phi:
     """Features of the next states in the given rows (an index array), or in the first rows (a number)."""
     which = slice(which) if np.ndim(which) == 0 else which
-    phi = from_parts(state.next_index[which], state.next_weight[which])
+    index = state.next_index[which] if len(state.next_index) else state.next_index
+    phi = from_parts(index, state.next_weight[which])
     if not len(state.next_step):
         return phi
     index, weight = as_sparse(phi)
