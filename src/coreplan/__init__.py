@@ -24,10 +24,19 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import sampled as sampled
     from . import simulate as simulate
     from . import theory as theory
-    from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
+    from .base import (
+        CoreplanError,
+        CoreplanWarning,
+        CoverageWarning,
+        FeatureError,
+        FileError,
+        InputError,
+        ReproducibilityWarning,
+        SimulatorError,
+    )
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
-    from .judge import Certificate, Evaluation, Report, certify, check, evaluate
+    from .judge import Certificate, Comparison, Evaluation, Report, certify, check, compare_policies, evaluate
     from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
     from .planning import Plan, load_run, plan
     from .policy import SoftmaxPolicy, load_policy
@@ -47,11 +56,13 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
 
 __all__ = [
     "Certificate",
+    "Comparison",
     "CompiledFeatures",
     "CompiledModel",
     "CoreMirror",
     "CoreSet",
     "CoreplanError",
+    "CoreplanWarning",
     "CoverageWarning",
     "Evaluation",
     "FeatureError",
@@ -69,6 +80,7 @@ __all__ = [
     "PrimalDual",
     "Problem",
     "Report",
+    "ReproducibilityWarning",
     "SampledLP",
     "ScalarModel",
     "SimulatorError",
@@ -79,6 +91,7 @@ __all__ = [
     "__version__",
     "certify",
     "check",
+    "compare_policies",
     "evaluate",
     "from_gymnasium",
     "from_gymnax",
@@ -92,14 +105,15 @@ __all__ = [
 
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
-        "CoreplanError", "CoverageWarning", "FeatureError", "FileError", "InputError", "SimulatorError",
+        "CoreplanError", "CoreplanWarning", "CoverageWarning", "FeatureError", "FileError", "InputError",
+        "ReproducibilityWarning", "SimulatorError",
     ),
     "bench": (),
     "cli": (),
     "core": ("CoreSet",),
     "enumerated": (),
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
-    "judge": ("Certificate", "Evaluation", "Report", "certify", "check", "evaluate"),
+    "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),
     "lp": (),
     "planners": (
         "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "SampledLP", "Status",

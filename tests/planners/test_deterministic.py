@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 
 import coreplan
-from coreplan import (
-    FunctionFeatures,
-    FunctionModel,
-    NoiseModel,
-    PlugIn,
-    Problem,
-    SimulatorError,
-    Status,
-    plan,
-)
+from coreplan import FunctionFeatures, FunctionModel, NoiseModel, PlugIn, Problem, SimulatorError, Status
 from coreplan.features import one_hot
 from coreplan.planners import plug_in
 from coreplan.sampled import repeated_pairs, repeats, share_below
 from coreplan.simulate import REPEATED
 from helpers.mutants import mutant
 
+plan = functools.partial(coreplan.plan, reality=0)  # queries of the planner only
 STATES, M = 100, 200  # core pairs: every state with two actions
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
 
 import coreplan
-from coreplan import FunctionFeatures, FunctionModel, PlugIn, Problem, plan
+from coreplan import FunctionFeatures, FunctionModel, PlugIn, Problem
 from coreplan.core import Frame, Lift
 from coreplan.features import Packed, arrays, interpolation, packed, take_packed, unpacked, with_terminal
 from coreplan.problem import Sparse, one_hot
@@ -16,6 +17,7 @@ from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled import samples
 from coreplan.sampled.loss import half_weights, rows_inside
 
+plan = functools.partial(coreplan.plan, reality=0)  # queries of the planner only
 GRID = interpolation((0.0, 0.0), (1.0, 1.0), [4, 3], 5)
 
 

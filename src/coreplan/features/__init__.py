@@ -1,6 +1,6 @@
 """Feature maps, batches of features (dense or sparse), and the operations on them."""
 
-from .bases import aggregation, fourier, polynomial, radial, radial_into, rectilinear, simplicial, tile_coding
+from .bases import aggregation, rectilinear, simplicial, tile_coding
 from .batch import (
     UNAVAILABLE,
     Phi,
@@ -10,6 +10,7 @@ from .batch import (
     as_sparse,
     available,
     column_means,
+    crossed,
     dense,
     distinct_rows,
     entries,
@@ -29,6 +30,8 @@ from .batch import (
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
+from .clock import Rows, TimeFeatures, at_time, time_nodes
+from .given import as_batch
 from .kernels import (
     add,
     best_scores,
@@ -48,7 +51,17 @@ from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .packing import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
-from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
+from .smooth import fourier, polynomial, radial, radial_into
+from .terminal import (
+    TerminalFeatures,
+    alive,
+    ended,
+    has_terminal,
+    terminal_pairs,
+    terminated,
+    widened,
+    with_terminal,
+)
 
 __all__ = [
     "SUMS",
@@ -62,20 +75,26 @@ __all__ = [
     "OutsideBox",
     "Packed",
     "Phi",
+    "Rows",
     "Sparse",
+    "TerminalFeatures",
+    "TimeFeatures",
     "add",
     "aggregation",
     "alive",
     "all_pairs",
     "arrays",
+    "as_batch",
     "as_matrix",
     "as_sparse",
+    "at_time",
     "available",
     "best_scores",
     "check_core",
     "checked",
     "choose",
     "column_means",
+    "crossed",
     "dense",
     "distinct_rows",
     "ended",
@@ -88,6 +107,7 @@ __all__ = [
     "fourier",
     "from_csr",
     "from_parts",
+    "has_terminal",
     "inner",
     "interpolate_into",
     "interpolation",
@@ -126,6 +146,7 @@ __all__ = [
     "terminal_pairs",
     "terminated",
     "tile_coding",
+    "time_nodes",
     "unavailable_core",
     "unpacked",
     "weighted_l1",

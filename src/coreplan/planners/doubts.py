@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..base import FloatArray
 from ..core import HullWatch
 from ..sampled import Stored, share_below
 from ..simulate import REPEATED
@@ -111,6 +112,14 @@ HALVES_DISAGREE = _doubt(
     "not determine the policy. Raise the budget, or use fewer features.",
 )
 
+NEAR_UNIFORM = _doubt(
+    "near uniform",
+    "The policy has hardly left the uniform one: at the core states its favourite action is, on average, {lead:.0%} of the "
+    "way from the uniform probability to 1. Raise the budget or the policy's rate (those of Theorem 1 are too cautious for "
+    "any affordable budget), or use PlugIn or CoreMirror, which need no rates. Where the policy is drawn from all "
+    "iterations (output='random'), an early draw does this too: choose another seed.",
+)
+
 # No proper solution was found.
 NOT_SETTLED = _doubt(
     "not settled",
@@ -134,6 +143,13 @@ OUT_OF_BALANCE = _doubt(
     "out of balance",
     "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, more than the inflow "
     "1 - discount = {inflow:.2g}. Raise the budget, or `steps`.",
+)
+
+BALL_TOO_SMALL = _doubt(
+    "ball too small",
+    "theta was held back by its ball: it ended at {norm:.0%} of the radius D = {D:.3g}, and the average of all its iterates "
+    "is at {mean:.0%}. Raise D (a ball of radius {enough:.3g} holds the values of every policy, if the core set is exact), "
+    "or lower alpha = {alpha:.3g}.",
 )
 
 # Verdicts on a run with an accuracy (epsilon).
@@ -175,6 +191,33 @@ NO_NOISE = _doubt("no noise", "{finding}", Status.FINISHED)
 OUTSIDE_HULL = _doubt("outside the hull", "{finding}")
 HULL_NOT_MEASURED = _doubt("hull not measured", "{finding}", Status.FINISHED)
 
+# From rollouts: what the policy earns.
+DISAGREE = _doubt(
+    "believed and earned disagree",
+    "The samples say {believed:.3g}, rollouts earned {low:.3g} to {high:.3g} (uniform policy: {uniform:.3g}): the features "
+    "cannot carry this policy. Refine them{where}, or give others.",
+)
+NO_BETTER = _doubt(
+    "no better than uniform",
+    "Rollouts of the policy earned {value:.3g}, those of the uniform policy {uniform:.3g}: the difference is {low:.3g} to "
+    "{high:.3g}, so the policy is not measurably better. Refine the features{where}, or raise the budget.",
+)
+SHORT_SIGHTED = _doubt(
+    "one step of look-ahead is better",
+    "One step of look-ahead at the states that the policy meets would gain about {ahead:.2g} ({low:.2g} to {high:.2g}), and "
+    "the policy gains {gain:.2g} over the uniform one: the features cannot tell its actions apart well enough. Refine "
+    "them{where}, or give others.",
+)
+WORSE_THAN_BASELINE = _doubt(
+    "worse than the baseline",
+    "The baseline earns more: the policy minus the baseline is {lead:.3g} ({low:.3g} to {high:.3g}).",
+)
+NO_LEAD = _doubt(
+    "no lead over the baseline",
+    "The policy is not measurably better than the baseline: the difference is {lead:.3g} ({low:.3g} to {high:.3g}).",
+    Status.FINISHED,
+)
+
 DOUBTS: tuple[Doubt, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Doubt))
 
 FEW = 8  # with fewer samples per core pair a result is doubtful, unless they are all the same
@@ -199,6 +242,23 @@ def no_noise(N: int, repeats: int, accuracy: bool) -> Verdict:
     return (NO_NOISE_REACHED if accuracy else NO_NOISE)(finding=finding)
 
 
+NEAR = 0.25  # below this lead of its favourite actions a policy has hardly left the uniform one
+
+
+def near_uniform(p: FloatArray, uniform: FloatArray) -> Verdict | None:
+    """Doubtful if a policy p `[n, A]` hardly differs from the uniform one; forbidden actions have probability 0 in both.
+
+    The lead of a state is 0 for the uniform distribution, and 1 where one action has all probability. States with a single
+    action say nothing.
+    """
+    equal = uniform.max(axis=1)  # 1 / the number of available actions
+    choice = equal < 1.0
+    if not choice.any():
+        return None
+    lead = float(((p.max(axis=1) - equal)[choice] / (1.0 - equal)[choice]).mean())
+    return NEAR_UNIFORM(lead=lead) if lead < NEAR else None
+
+
 def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
     """A planner's own verdict combined with the finding of the watch over the core's hull: the worse status counts."""
     if not watch.finding:
@@ -211,6 +271,88 @@ def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
         return Verdict(own.status, f"{outside.reason} {own.reason}")
     both = own.status is Status.NOT_REACHED  # outside the hull, a reached accuracy means nothing
     return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
+
+
+DISAGREEMENT = (
+    0.25  # believed minus earned, as a fraction of what the policy is believed to gain over the uniform one
+)
+AHEAD = 0.25  # what look-ahead gains, as a fraction of the same
+MANY = 32  # rollouts that show whether a policy without beliefs gains anything
+_TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
+
+
+def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> Verdict | None:
+    """A planner's own verdict combined with what its policy earned in rollouts.
+
+    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
+    believed to gain over the uniform one, or does gain if that is more: an absolute tolerance would mean nothing where all
+    policies earn nearly the same.
+    """
+    found = (
+        _disagreement(seen, target, where) or _no_better(seen, where) or _short_sighted(seen, target, where)
+    )
+    lead = _lead(seen)
+    if found is None and lead is not None and lead.status is Status.DOUBTFUL:
+        found, lead = lead, None
+    if found is not None:
+        own = _joined(found, own)
+    if lead is not None:
+        own = Verdict(own.status, f"{own.reason} {lead.reason}".strip()) if own else lead
+    return own
+
+
+def _joined(found: Verdict, own: Verdict | None) -> Verdict:
+    """What rollouts found comes first; a planner's own doubt is kept, but a reached accuracy means nothing then."""
+    if own is None or own.status in (Status.FINISHED, Status.REACHED):
+        return found
+    return Verdict(own.status, f"{found.reason} {own.reason}")
+
+
+def _scale(seen: Any) -> float:
+    claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
+    return max(claimed, seen.gain.value)
+
+
+def _disagreement(seen: Any, target: float, where: str) -> Verdict | None:
+    if seen.excess is None or seen.gain is None or seen.believed is None:
+        return None
+    allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
+    if seen.excess.low <= allowed:  # a policy that earns more than it is believed to is no worse for it
+        return None
+    return DISAGREE(
+        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=where
+    )  # fmt: skip
+
+
+def _no_better(seen: Any, where: str) -> Verdict | None:
+    if seen.gain is None or seen.gain.low > 0.0:
+        return None
+    if seen.believed is None:  # no claim to set the gain against: only many rollouts count
+        resolved = seen.earned.rollouts >= MANY
+    else:
+        resolved = (
+            seen.gain.high <= max(0.5 * _scale(seen), _TIE) or seen.believed - seen.uniform.value <= 0.0
+        )
+    if not resolved:
+        return None
+    return NO_BETTER(
+        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high, where=where
+    )  # fmt: skip
+
+
+def _short_sighted(seen: Any, target: float, where: str) -> Verdict | None:
+    if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
+        return None
+    return SHORT_SIGHTED(
+        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value, where=where
+    )  # fmt: skip
+
+
+def _lead(seen: Any) -> Verdict | None:
+    if seen.lead is None or seen.lead.low > 0.0:
+        return None
+    kind = WORSE_THAN_BASELINE if seen.lead.high < 0.0 else NO_LEAD
+    return kind(lead=seen.lead.value, low=seen.lead.low, high=seen.lead.high)
 
 
 def with_stored(own: Verdict | None, stored: Stored) -> Verdict | None:

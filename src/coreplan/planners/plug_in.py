@@ -19,6 +19,7 @@ from ..sampled import (
     MOST_COORDINATES,
     NOTHING,
     Accuracy,
+    Beliefs,
     FixedPoint,
     SampledModel,
     Stored,
@@ -33,6 +34,7 @@ from ..sampled import (
     next_rows,
     no_rows,
     repeated_pairs,
+    rescale,
     sobol,
     stored,
     without_room,
@@ -341,6 +343,9 @@ class PlugIn(Planner):
             return ReadOut(state.theta.copy(), math.inf)
         return ReadOut(state.theta * (1 - self.setup.discount), float(self.output))
 
+    def beliefs(self, state: State) -> Beliefs | None:
+        return Beliefs(state.theta) if state.solved else None
+
     def stored(self, state: State) -> Stored | None:
         return stored(state, self.setup.frame, self.setup.discount)
 
@@ -358,12 +363,8 @@ class PlugIn(Planner):
 
     def _not_reached(self, state: State) -> Verdict:
         """Why the samples are not enough for the requested accuracy, and what would be."""
-        N, m, accuracy, fixed = (
-            state.solved,
-            self.setup.m,
-            Accuracy.of(self.epsilon),
-            self._cap(state) == self.samples,
-        )
+        N, m, accuracy = state.solved, self.setup.m, Accuracy.of(self.epsilon)
+        fixed = self._cap(state) == self.samples
         assert accuracy is not None
         target, first = accuracy.target(state.scale), FIRST[self.noise]
         if first > N:
@@ -383,6 +384,10 @@ class PlugIn(Planner):
 
     def saved(self, state: State) -> State:
         return without_room(state)
+
+    def rescaled(self, state: State, scale: float, shift: float) -> State:
+        state = rescale(state, scale, shift)
+        return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

@@ -20,7 +20,7 @@ from ..base import FloatArray, InputError, digest
 from ..core import CoreSet, Frame
 from ..features import Phi
 from ..problem import Problem
-from ..sampled import Stored
+from ..sampled import Beliefs, Stored
 from ..simulate import Answers, Ask
 from .doubts import Verdict
 
@@ -128,6 +128,8 @@ class Planner:
     name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
+    # Whether its policy leaves the uniform one step by step, so that a run that ends near it is doubtful.
+    from_uniform: ClassVar[bool] = False
     # The fields of the state whose shape and dtype are known only during the run.
     growing: ClassVar[frozenset[str]] = frozenset()
 
@@ -175,6 +177,10 @@ class Planner:
         """The planner's judgement of its result, from its state alone; None if it has nothing to say."""
         return None
 
+    def beliefs(self, state: Any) -> Beliefs | None:
+        """The Q-values that the planner believes its policy to have; None if it has no such values."""
+        return None
+
     def core(self, state: Any) -> CoreSet | None:
         """The pairs that the planner chose to query, for a planner that finds its own; else None."""
         return None
@@ -186,6 +192,13 @@ class Planner:
     def saved(self, state: Any) -> Any:
         """The state as a checkpoint is to hold it, without room for what may come; the state itself by default."""
         return state
+
+    def rescaled(self, state: Any, scale: float, shift: float) -> Any:
+        """The state as it would be if every reward r had been scale * r + shift; None if that cannot be known.
+
+        A run asks this when it is resumed with a wider reward range, which maps the same rewards to other numbers.
+        """
+        return None
 
     def check(self, state: Any) -> None:
         """Raise ValueError if the `growing` fields of a state that was read from a file do not fit together."""

@@ -13,6 +13,7 @@ from ..base import FloatArray, InputError, IntArray, require_count
 from ..features import length
 from ..sampled import (
     GROWING,
+    Beliefs,
     Found,
     SolverError,
     Stored,
@@ -21,6 +22,7 @@ from ..sampled import (
     check_rows,
     next_rows,
     no_rows,
+    rescale,
     solve_sampled,
     stored,
     without_room,
@@ -123,11 +125,11 @@ class SampledLP(Planner):
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)
-        return self._solved(state) if state.filled == self._n * self.setup.m else state
+        return self._solved(state, self._n) if state.filled == self._n * self.setup.m else state
 
-    def _solved(self, state: State) -> State:
-        """Solve on all samples. If no answer can be verified, the samples are kept, since they have been paid for."""
-        state = state._replace(solved=self._n)
+    def _solved(self, state: State, n: int) -> State:
+        """Solve on n samples of each pair. If no answer can be verified, they are kept, since they have been paid for."""
+        state = state._replace(solved=n)
         samples = self.stored(state)
         assert samples is not None
         try:
@@ -150,6 +152,9 @@ class SampledLP(Planner):
     def policy(self, state: State) -> ReadOut:
         return ReadOut(state.theta.copy(), 1.0 if math.isnan(state.value) else math.inf)
 
+    def beliefs(self, state: State) -> Beliefs | None:
+        return None if math.isnan(state.value) else Beliefs(state.theta)
+
     def stored(self, state: State) -> Stored | None:
         return stored(state, self.setup.frame, self.setup.discount)
 
@@ -165,6 +170,10 @@ class SampledLP(Planner):
 
     def saved(self, state: State) -> State:
         return without_room(state)
+
+    def rescaled(self, state: State, scale: float, shift: float) -> State:
+        state = rescale(state, scale, shift)
+        return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

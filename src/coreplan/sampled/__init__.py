@@ -1,5 +1,6 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
+from .beliefs import Beliefs
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, estimated_loss, losses
 from .lp import Found, solve_sampled
@@ -22,6 +23,7 @@ from .samples import (
     next_packed,
     next_rows,
     no_rows,
+    rescale,
     stored,
     without_room,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "MOST_COORDINATES",
     "NOTHING",
     "Accuracy",
+    "Beliefs",
     "Equations",
     "FixedPoint",
     "Found",
@@ -66,6 +69,7 @@ __all__ = [
     "next_rows",
     "no_rows",
     "repeated_pairs",
+    "rescale",
     "share_below",
     "sobol",
     "solve_pair",

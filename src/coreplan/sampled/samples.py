@@ -224,6 +224,13 @@ def next_features(state: Any, which: Any) -> Phi:
     return unpacked(Packed(index, weight, state.next_step[which], state.initial_weight.shape[1]))
 
 
+def rescale(state: Any, scale: float, shift: float) -> Any:
+    """The state with every stored reward r replaced by scale * r + shift."""
+    rewards = state.rewards.copy()
+    rewards[: state.filled] = np.clip(scale * rewards[: state.filled] + shift, 0.0, 1.0)
+    return state._replace(rewards=rewards)
+
+
 def initial_features(state: Any) -> Phi:
     """Features of the initial states."""
     return from_parts(state.initial_index, state.initial_weight)

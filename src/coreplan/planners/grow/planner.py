@@ -12,7 +12,7 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, States, require_count, require_positive
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
-from ...sampled import Equations, WeightedSamples, gram, greedy, grown, kept_gain
+from ...sampled import Beliefs, Equations, WeightedSamples, gram, greedy, grown, kept_gain
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -23,6 +23,7 @@ UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain o
 RANDOM = 0.1  # fraction of random actions in a greedy chain
 CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
+BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
 LARGEST = 5000  # the largest dimension: d x d systems are solved, forty to eighty times per round
@@ -210,10 +211,7 @@ class Grow(Planner):
     def _next_round(self, state: State) -> State:
         """Solve on all samples, then give the chains new tasks."""
         n, setup = state.filled, self.setup
-        s = WeightedSamples(
-            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
-            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
-        )  # fmt: skip
+        s = self._samples(state, n)
         equations = Equations(s, setup.dimension, self.ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
         theta = equations.iterate(s.rewards, discount, state.theta)
@@ -232,6 +230,13 @@ class Grow(Planner):
             return state._replace(gain_kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
         bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
+
+    def _samples(self, state: State, n: int) -> WeightedSamples:
+        """The first n samples."""
+        return WeightedSamples(
+            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
+            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
+        )  # fmt: skip
 
     def _sent(self, state: State) -> State:
         """Give the chains new kinds: more are curious while there is a frontier, or while all rewards were the same."""
@@ -280,6 +285,14 @@ class Grow(Planner):
         if n == 0:
             return None
         return CoreSet.distinct(state.states[:n], state.actions[:n])
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        """Values of the policy at the true discount; the policy itself was found with a shorter horizon."""
+        if state.rounds == 0:
+            return None
+        equations = Equations(self._samples(state, state.solved), self.setup.dimension, BELIEF)
+        theta = equations.evaluate(state.theta, self.setup.discount)
+        return Beliefs(theta[:-1], float(theta[-1]))
 
     def verdict(self, state: State) -> Verdict | None:
         n, choice = state.filled, self.setup.n_actions > 1
