@@ -26,6 +26,7 @@ from .batch import (
     single_entries,
     stack,
     take,
+    used_columns,
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
@@ -123,6 +124,7 @@ __all__ = [
     "terminated",
     "tile_coding",
     "unavailable_core",
+    "used_columns",
     "weighted_l1",
     "widened",
     "with_constant",

@@ -156,10 +156,17 @@ class Equations:
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(s.next_phi, theta, choice)
         own = self._evaluate(choice, b, discount)
+        C = self._uniform_cross()
+        return float(self._C[-1] @ own - C[-1] @ self._solve(C, b, discount))
+
+    def uniform(self, discount: float) -> FloatArray:
+        """theta `[d + 1]` of the uniform policy's values, by LSTD-Q."""
+        return self._solve(self._uniform_cross(), self._moment(self.samples.rewards), discount)
+
+    def _uniform_cross(self) -> FloatArray:
         C = np.zeros((self.size, self.size))
-        _cross_uniform(s.phi, s.next_phi, self.w, C)
-        uniform = self._solve(C, b, discount)
-        return float(self._C[-1] @ own - C[-1] @ uniform)
+        _cross_uniform(self.samples.phi, self.samples.next_phi, self.w, C)
+        return C
 
 
 def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: float) -> float:

@@ -35,8 +35,9 @@ class Values(Protocol):
 
 
 class Step(NamedTuple):
-    """One step of the rollouts that were still going on."""
+    """One step of the k rollouts that were still going on."""
 
+    which: IntArray  # [k], their numbers
     states: States  # [k, ...]
     actions: IntArray  # [k]
     rewards: FloatArray  # [k]
@@ -133,9 +134,10 @@ def rollouts(
         d = rewards + gamma * V_next - V
         z[live] += w * d
         if record is not None:
-            record.append(
-                Step(states=before, actions=actions, rewards=rewards, next_states=states, d=d, weight=w)
+            step = Step(
+                which=live, states=before, actions=actions, rewards=rewards, next_states=states, d=d, weight=w
             )
+            record.append(step)
         w *= gamma / q
         left = z[live] - w * V_next  # the outcome if abandoned here
         lows[live] = np.minimum(lows[live], left)
