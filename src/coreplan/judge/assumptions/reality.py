@@ -30,9 +30,10 @@ def reality(fitted: Fit, worth: Worth, greedy: Rolled, queries: int) -> Measurem
         needed = enough_for_rollouts(fitted.problem.discount)
         why = f"the queries are too few for rollouts: give {needed:,}."
         return Measurement(name, math.nan, GREY, why, needed=needed)
-    half, missed = earned.margin(MISS / 2), RULE_OF_THREE / earned.n  # never an interval of no width
-    low = max((earned.mean - half) * (1.0 - missed), 0.0)
-    interval = (low, min(earned.mean + half + worth.top * missed, 1.0))
+    half = earned.margin(MISS / 2)
+    # Where all rollouts earned the same, three in n may have been missed: never an interval of no width.
+    missed = worth.top * RULE_OF_THREE / earned.n if half < 1e-12 else 0.0
+    interval = (max(earned.mean - half, 0.0), min(earned.mean + half + missed, 1.0))
     light = _light(worth, 1.0)
     cause, needed = "", None
     if light == GREY:
