@@ -114,7 +114,9 @@ def roll(simulator: Simulator, values: PolicyValues, queries: int, rng: np.rando
     starts = scale * values.values(problem, simulator.initial(_STARTS))
     planned = lengths(queries, continuing(problem.discount), rng)
     z, _, _ = rollouts(simulator, values.policy, values, planned, -math.inf, rng, steps)
-    paid = sum(np.bincount(s.which, s.weight * s.rewards, len(z)) for s in steps)
+    paid = np.zeros(len(z))
+    for s in steps:
+        paid[s.which] += s.weight * s.rewards
     first, last = (
         scale * values.values(problem, s)
         for s in (steps[0].states, np.concatenate([s.next_states for s in steps]))

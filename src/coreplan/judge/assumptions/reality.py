@@ -27,15 +27,16 @@ def reality(fitted: Fit, worth: Worth, greedy: Rolled, queries: int) -> Measurem
     """
     name, earned = "reality", worth.earned
     if not worth.known:
-        needed = enough_for_rollouts(fitted.problem.discount)
-        why = f"the queries are too few for rollouts: give {needed:,}."
-        return Measurement(name, math.nan, GREY, why, needed=needed)
+        enough = enough_for_rollouts(fitted.problem.discount)
+        why = f"the queries are too few for rollouts: give {enough:,}."
+        return Measurement(name, math.nan, GREY, why, needed=enough)
     half = earned.margin(MISS / 2)
     # Where all rollouts earned the same, three in n may have been missed: never an interval of no width.
     missed = worth.top * RULE_OF_THREE / earned.n if half < 1e-12 else 0.0
     interval = (max(earned.mean - half, 0.0), min(earned.mean + half + missed, 1.0))
     light = _light(worth, 1.0)
-    cause, needed = "", None
+    cause = ""
+    needed: int | None = None
     if light == GREY:
         needed = resolving(queries, lambda factor: _light(worth, factor) != GREY)
         cause = (

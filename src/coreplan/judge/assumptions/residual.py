@@ -168,9 +168,9 @@ def _largest(fitted: Fit, pool: Pool) -> float:
 def row(found: Residual | int, fitted: Fit, worth: Worth, queries: int) -> Measurement:
     """The row of the report: what the residual may cost, as a share of what there is to gain."""
     if isinstance(found, int):
-        needed = math.ceil(found / SHARE)
-        why = f"{queries:,} queries are too few to tell noise from what the features cannot express: give {needed:,}."
-        return Measurement(NAME, math.nan, GREY, why, needed=needed)
+        least_of_all = math.ceil(found / SHARE)
+        why = f"{queries:,} queries are too few to tell noise from what features cannot express: give {least_of_all:,}."
+        return Measurement(NAME, math.nan, GREY, why, needed=least_of_all)
     least, most = _shares(found, worth, 1.0)
     light = light_of(least, most, AMBER_FROM, GREEN_UP_TO, RED_FROM)
     value = math.sqrt(max(found.square, 0.0))
@@ -179,7 +179,7 @@ def row(found: Residual | int, fitted: Fit, worth: Worth, queries: int) -> Measu
         f"values may lose twice that: {least:.0%} to {_percent(most)} of what is to be gained over the uniform policy. (A "
         "stand-in, not a bound.)"
     )
-    needed = None
+    needed: int | None = None
     if light == GREY:
         guess = worth if worth.known else worth.believing
         needed = resolving(queries, lambda factor: _resolved(found, guess, queries, factor))

@@ -48,7 +48,7 @@ def fit_on_rollouts(
     right = F.T @ (rewards - (1.0 - problem.discount) * level)
     theta = np.linalg.lstsq(gram - problem.discount * F.T @ G + ridge * np.eye(d), right, rcond=None)[0]
     high = float(np.clip((level + F @ theta).max(), 1e-9, H))
-    return PolicyValues(policy, theta, high, level)
+    return PolicyValues(policy, np.asarray(theta, dtype=np.float64), high, level)
 
 
 def _means(problem: Problem, policy: SoftmaxPolicy, states: States) -> FloatArray:
