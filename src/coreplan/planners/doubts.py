@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ..base import FloatArray
 from ..core import HullWatch
 from ..sampled import Stored
 from ..simulate import REPEATED
@@ -111,6 +112,14 @@ HALVES_DISAGREE = _doubt(
     "not determine the policy. Raise the budget, or use fewer features.",
 )
 
+NEAR_UNIFORM = _doubt(
+    "near uniform",
+    "The policy has hardly left the uniform one: at the core states its favourite action is, on average, {lead:.0%} of the "
+    "way from the uniform probability to 1. Raise the budget or the policy's rate (those of Theorem 1 are too cautious for "
+    "any affordable budget), or use PlugIn or CoreMirror, which need no rates. Where the policy is drawn from all "
+    "iterations (output='random'), an early draw does this too: choose another seed.",
+)
+
 # No proper solution was found.
 NOT_SETTLED = _doubt(
     "not settled",
@@ -134,6 +143,13 @@ OUT_OF_BALANCE = _doubt(
     "out of balance",
     "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, more than the inflow "
     "1 - discount = {inflow:.2g}. Raise the budget, or `steps`.",
+)
+
+BALL_TOO_SMALL = _doubt(
+    "ball too small",
+    "theta was held back by its ball: it ended at {norm:.0%} of the radius D = {D:.3g}, and the average of all its iterates "
+    "is at {mean:.0%}. Raise D (a ball of radius {enough:.3g} holds the values of every policy, if the core set is exact), "
+    "or lower alpha = {alpha:.3g}.",
 )
 
 # Verdicts on a run with an accuracy (epsilon).
@@ -210,6 +226,23 @@ def few_samples(N: int, m: int, same: bool) -> Verdict | None:
     return FEW_SAMPLES(N=N, least=FEW * m + REPEATED)
 
 
+NEAR = 0.25  # below this lead of its favourite actions a policy has hardly left the uniform one
+
+
+def near_uniform(p: FloatArray, uniform: FloatArray) -> Verdict | None:
+    """Doubtful if a policy p `[n, A]` hardly differs from the uniform one; forbidden actions have probability 0 in both.
+
+    The lead of a state is 0 for the uniform distribution, and 1 where one action has all probability. States with a single
+    action say nothing.
+    """
+    equal = uniform.max(axis=1)  # 1 / the number of available actions
+    choice = equal < 1.0
+    if not choice.any():
+        return None
+    lead = float(((p.max(axis=1) - equal)[choice] / (1.0 - equal)[choice]).mean())
+    return NEAR_UNIFORM(lead=lead) if lead < NEAR else None
+
+
 def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
     """A planner's own verdict combined with the finding of the watch over the core's hull: the worse status counts."""
     if not watch.finding:
@@ -232,22 +265,10 @@ MANY = 32  # rollouts that show whether a policy without beliefs gains anything
 _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
 
 
-class Measured(Protocol):
-    """What rollouts found: see `judge.Reality`."""
-
-    believed: float | None
-    earned: Any
-    uniform: Any
-    excess: Any
-    gain: Any
-    lead: Any
-    ahead: Any
-
-
-def with_reality(own: Verdict | None, seen: Measured, target: float, where: str) -> Verdict | None:
+def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> Verdict | None:
     """A planner's own verdict combined with what its policy earned in rollouts.
 
-    `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
+    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
     believed to gain over the uniform one, or does gain if that is more: an absolute tolerance would mean nothing where all
     policies earn nearly the same.
     """
@@ -271,12 +292,12 @@ def _joined(found: Verdict, own: Verdict | None) -> Verdict:
     return Verdict(own.status, f"{found.reason} {own.reason}")
 
 
-def _scale(seen: Measured) -> float:
+def _scale(seen: Any) -> float:
     claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
     return max(claimed, seen.gain.value)
 
 
-def _disagreement(seen: Measured, target: float, where: str) -> Verdict | None:
+def _disagreement(seen: Any, target: float, where: str) -> Verdict | None:
     if seen.excess is None or seen.gain is None or seen.believed is None:
         return None
     allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
@@ -287,7 +308,7 @@ def _disagreement(seen: Measured, target: float, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _no_better(seen: Measured, where: str) -> Verdict | None:
+def _no_better(seen: Any, where: str) -> Verdict | None:
     if seen.gain is None or seen.gain.low > 0.0:
         return None
     if seen.believed is None:  # no claim to set the gain against: only many rollouts count
@@ -303,7 +324,7 @@ def _no_better(seen: Measured, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _short_sighted(seen: Measured, target: float, where: str) -> Verdict | None:
+def _short_sighted(seen: Any, target: float, where: str) -> Verdict | None:
     if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
         return None
     return SHORT_SIGHTED(
@@ -311,7 +332,7 @@ def _short_sighted(seen: Measured, target: float, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _lead(seen: Measured) -> Verdict | None:
+def _lead(seen: Any) -> Verdict | None:
     if seen.lead is None or seen.lead.low > 0.0:
         return None
     kind = WORSE_THAN_BASELINE if seen.lead.high < 0.0 else NO_LEAD

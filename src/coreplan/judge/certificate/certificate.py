@@ -18,7 +18,7 @@ import numpy as np
 from ...base import SHARE, FloatArray, InputError, Lane, as_generator, available_memory, key_of, require_count
 from ...core import CoreSet
 from ...features import fingerprint
-from ...policy import SoftmaxPolicy
+from ...policy import SoftmaxPolicy, policy_of
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
@@ -122,6 +122,7 @@ def certify(
     ----------
     core: the core set; None for the problem's own. Where there is none either, or more than 5,000 pairs or features, only
         the policy's value is bounded, from below, and all queries and all of the risk go to that bound.
+    policy: the policy, or the plan that found it.
     theta: `[d]`, used as it is for the upper bound. By default it is fitted on the first half of the core samples so that
         the confidence bound is small, and the bound is computed on the second half. A theta of your own is rarely better.
     queries: in total; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
@@ -131,6 +132,7 @@ def certify(
     use fitted values of the policy only to reduce variance. Bounds are wide if rewards or values have rare large jumps:
     no method can exclude what it has not sampled.
     """
+    policy = policy_of("certify", policy)
     core = _checked(problem, core, policy, theta, queries, confidence)
     budget, rng, why = int(queries), as_generator(seed), _no_upper(problem, core)
     if core is None or why:
@@ -230,11 +232,6 @@ def _checked(
     """The core set, or None if there is none; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
-    if not isinstance(policy, SoftmaxPolicy):
-        raise InputError(
-            f"`certify(policy=...)` must be a SoftmaxPolicy, as plan(...).policy and load_policy give; got "
-            f"{type(policy).__name__}. Plan first."
-        )
     if policy.features is None:
         raise InputError(
             "The policy was loaded without its features, so it cannot act. Load it with load_policy(path, problem=...)."
