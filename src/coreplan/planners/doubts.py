@@ -268,9 +268,9 @@ _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to ga
 def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> Verdict | None:
     """A planner's own verdict combined with what its policy earned in rollouts.
 
-    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
-    believed to gain over the uniform one, or does gain if that is more: an absolute tolerance would mean nothing where all
-    policies earn nearly the same.
+    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set
+    against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
+    would mean nothing where all policies earn nearly the same.
     """
     found = (
         _disagreement(seen, target, where) or _no_better(seen, where) or _short_sighted(seen, target, where)
