@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import Certificate, CoreSet, FunctionFeatures, InputError, SoftmaxPolicy, certify
+from coreplan import Certificate, CoreSet, InputError, SoftmaxPolicy, certify
 from coreplan.judge import optimal_values
 from coreplan.judge.certificate import upper
 from helpers.policies import EXACT, near_optimal, uniform
@@ -212,10 +212,3 @@ def test_foreign_features():
     bare = SoftmaxPolicy(np.zeros(8), 1.0)
     with pytest.raises(InputError, match="without its features"):
         certify(problem, None, bare)
-
-
-def test_a_problem_without_core():
-    features = FunctionFeatures(lambda x: np.ones((len(x), 4, 8)) / 8, 4, 8, 1.0)
-    problem = dataclasses.replace(coreplan.make("random-linear"), features=features, core_pairs=None)
-    with pytest.raises(InputError, match="no core set"):
-        certify(problem, None, uniform(problem))
