@@ -5,7 +5,9 @@ import gymnasium
 import coreplan
 from coreplan.problem import alive, interpolation
 
-features = interpolation(low=(-1.2, -0.07), high=(0.6, 0.07), shape=(31, 31), n_actions=3)  # position, velocity
+features = interpolation(
+    low=(-1.2, -0.07), high=(0.6, 0.07), shape=(31, 31), n_actions=3
+)  # position, velocity
 problem = coreplan.from_gymnasium("MountainCar-v0", features, discount=0.99)
 result = coreplan.plan(problem, epsilon="1%")
 print(result.sentence)
