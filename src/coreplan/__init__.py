@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
-    from .judge import Certificate, Evaluation, Report, certify, check, evaluate
+    from .judge import Certificate, Comparison, Evaluation, Report, certify, check, compare_policies, evaluate
     from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
     from .planning import Plan, load_run, plan
     from .policy import SoftmaxPolicy, load_policy
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
 
 __all__ = [
     "Certificate",
+    "Comparison",
     "CompiledFeatures",
     "CompiledModel",
     "CoreMirror",
@@ -79,6 +80,7 @@ __all__ = [
     "__version__",
     "certify",
     "check",
+    "compare_policies",
     "evaluate",
     "from_gymnasium",
     "from_gymnax",
@@ -99,7 +101,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "core": ("CoreSet",),
     "enumerated": (),
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
-    "judge": ("Certificate", "Evaluation", "Report", "certify", "check", "evaluate"),
+    "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),
     "lp": (),
     "planners": (
         "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "SampledLP", "Status",

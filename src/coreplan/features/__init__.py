@@ -47,7 +47,7 @@ from .maps import all_pairs, interpolate_into, interpolation, interpolation_core
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
-from .terminal import alive, ended, terminal_pairs, terminated, widened, with_terminal
+from .terminal import alive, ended, has_terminal, terminal_pairs, terminated, widened, with_terminal
 
 __all__ = [
     "SUMS",
@@ -86,6 +86,7 @@ __all__ = [
     "fourier",
     "from_csr",
     "from_parts",
+    "has_terminal",
     "inner",
     "interpolate_into",
     "interpolation",

@@ -15,6 +15,7 @@ from numba.extending import overload
 
 from ..base import FloatArray
 from .batch import UNAVAILABLE, Phi, is_sparse, length, n_actions
+from .row_kernels import SUMS
 
 
 def score(phi: Any, n: int, a: int, theta: Any) -> float:
@@ -274,7 +275,7 @@ def first_fault(phi: Phi, dimension: int, radius: float) -> int:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def _fault_dense(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     for n in range(phi.shape[0]):
@@ -290,7 +291,7 @@ def _fault_dense(phi, dimension, radius):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def _fault_sparse(phi, dimension, radius):
     limit = (radius * _SLACK) ** 2
     index, weight = phi

@@ -42,6 +42,16 @@ def ended(states: States) -> Any:
     return states[:, -1] != 0.0
 
 
+def has_terminal(features: Features) -> bool:
+    """Whether a feature map, or the map that it wraps, was made by `with_terminal`: then states have a terminal column."""
+    inner: Any = features
+    while inner is not None:
+        if isinstance(inner, TerminalFeatures):
+            return True
+        inner = getattr(inner, "features", getattr(inner, "base", None))
+    return False
+
+
 def widened(reward_range: tuple[float, float]) -> tuple[float, float]:
     """The reward range, widened to contain 0; (0, 0), a problem without rewards, becomes (0, 1)."""
     low, high = min(float(reward_range[0]), 0.0), max(float(reward_range[1]), 0.0)

@@ -3,15 +3,17 @@
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
-from .value import Evaluation, evaluate
+from .value import Comparison, Evaluation, compare_policies, evaluate
 
 __all__ = [
     "Certificate",
+    "Comparison",
     "Evaluation",
     "Report",
     "certify",
     "cheap_value",
     "check",
+    "compare_policies",
     "evaluate",
     "is_cheap",
     "least_queries",

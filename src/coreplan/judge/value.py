@@ -1,22 +1,37 @@
-"""The value of a policy: exact if states can be enumerated, else by Monte Carlo rollouts with an interval."""
+"""The value of a policy, and the difference between two: exact if states can be enumerated, else by rollouts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
-from ..base import InputError, Lane, as_generator, key_of, require_count
+from ..base import FloatArray, InputError, Lane, key_of, require_count, require_positive
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
-from ..simulate import Simulator
-from .exact import normalised, optimal_values, policy_value
+from ..sampled import lower_mean
+from .exact import normalised, optimal_values, policy_value, value_function
+from .rollouts import Rollouts, Rule
 
 _TAIL = 1e-4  # rollouts stop when the remaining discounted weight is at most this
 _HORIZON = 50_000  # the most steps per rollout; for discounts very close to 1 the interval covers the rest
+_FEWEST = (
+    50  # rollouts that `queries` must have room for; else rollouts are shorter, and the interval is wider
+)
+_FIRST = 64  # rollouts before `relative` looks at the interval for the first time
+_MOST = 10_000_000  # queries, if only `relative` is given
+_SPREAD = 0.1  # a guess at the standard deviation of returns; a bad one widens intervals and invalidates none
+
+
+class Interval(NamedTuple):
+    """An estimate with an interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -24,6 +39,7 @@ class Evaluation:
     """A policy's normalised value in [0, 1], with an interval; numbers that are not known are None.
 
     `gap` = optimum - value and `sub` = gap / (optimum - uniform): sub is 0 for an optimal policy, 1 for the uniform one.
+    `returns` is the same in the user's own units: the expected discounted sum of rewards.
     """
 
     value: float
@@ -33,6 +49,9 @@ class Evaluation:
     optimum: float | None = None
     uniform: float | None = None
     queries: int = 0  # simulator queries of the evaluation, never counted as planning
+    rollouts: int = 0
+    confidence: float = 1.0
+    units: tuple[float, float] = (0.0, 1.0)  # the returns of normalised values 0 and 1
 
     @property
     def gap(self) -> float | None:
@@ -44,58 +63,211 @@ class Evaluation:
             return None
         return (self.optimum - self.value) / (self.optimum - self.uniform)
 
+    @property
+    def returns(self) -> Interval:
+        """The value and its interval in the user's own units: the expected discounted sum of rewards."""
+        zero, one = self.units
+        return Interval(*(zero + (one - zero) * v for v in (self.value, self.low, self.high)))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
-        return {**asdict(self), "gap": self.gap, "sub": self.sub}
+        return {**asdict(self), "gap": self.gap, "sub": self.sub, "returns": self.returns._asdict()}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Evaluation:
         """The inverse of `as_dict`."""
-        return cls(**{f.name: record[f.name] for f in fields(cls)})
+        zero, one = record["units"]
+        return cls(**{f.name: record[f.name] for f in fields(cls)} | {"units": (float(zero), float(one))})
+
+
+def units_of(problem: Problem) -> tuple[float, float]:
+    """The returns of normalised values 0 and 1."""
+    return problem.to_return_units(0.0), problem.to_return_units(1.0)
 
 
 def evaluate(
     problem: Problem,
-    policy: SoftmaxPolicy,
+    policy: Any,
     *,
-    rollouts: int = 1000,
+    rollouts: int | None = None,
+    queries: int | None = None,
+    relative: float | None = None,
+    exact: bool | None = None,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
 ) -> Evaluation:
-    """The value of a policy: exact if the problem can be enumerated, else by `rollouts`.
+    """The value of a policy: exact if the problem can be enumerated, else by rollouts.
 
-    The Monte Carlo interval is Student's t on the discounted returns, widened by the most that the rollouts could
-    still have earned after they were cut off. It is accurate for many rollouts, but not guaranteed for few: returns that
-    rarely take large values need more.
+    `policy` is a `SoftmaxPolicy`, a plan, a function of a batch of states that returns actions, or a fixed action.
+    Rollouts stop where the process has ended (`Problem(ends=...)`, or the terminal column of adapters), or after so many
+    steps that less than 1e-4 of the discounted weight remains, at most 50,000. The value is the mean of what was seen; what
+    the rollouts could still have earned after they were cut off only widens the interval, upwards.
+
+    The interval is by betting (`sampled/intervals.py`): it holds with the stated confidence for every number of rollouts
+    and every distribution of returns. So it can be quoted, and it is never a single point: n returns that are all the same
+    leave room for an outcome of probability about 4/n that was not seen.
+
+    Parameters
+    ----------
+    rollouts: their number; by default 1,000.
+    queries: instead, the most simulator queries to make. If fewer than 50 rollouts of full length fit, they are shorter.
+    relative: instead, go on until half the interval's width is at most this fraction of the value, both in the user's own
+        units; `queries`, by default ten million, is then the limit.
+    exact: False for rollouts even if the problem can be enumerated.
     """
-    if problem.tabular is not None:
-        table, discount = problem.tabular(), problem.discount
-        value = policy_value(table, policy, discount)
-        optimum = normalised(table, optimal_values(table, discount)[0], discount)
-        uniform = policy_value(table, SoftmaxPolicy.uniform(problem.features), discount)
-        return Evaluation(value=value, low=value, high=value, exact=True, optimum=optimum, uniform=uniform)
-    require_count("evaluate", least=2, rollouts=rollouts)
+    rule = Rule(problem, policy)
     if not 0.0 < confidence < 1.0:
         raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
-    key = key_of(seed)
-    returns, rest, queries = _returns(problem, policy, rollouts, key, as_generator(seed))
-    mean = float(returns.mean())
-    half = float(stdtrit(rollouts - 1, 0.5 + confidence / 2) * returns.std(ddof=1) / math.sqrt(rollouts))
-    low, high = max(mean - half, 0.0), min(mean + half + rest, 1.0)
-    return Evaluation(value=mean + rest / 2, low=low, high=high, exact=False, queries=queries)
+    if rollouts is not None and (queries is not None or relative is not None):
+        raise InputError("`evaluate` takes `rollouts`, or `queries` and `relative`; not both.")
+    require_count("evaluate", least=2, rollouts=rollouts, queries=queries)
+    require_positive("evaluate", relative=relative)
+    if problem.tabular is not None and exact is not False:
+        return _exact(problem, rule)
+    if exact:
+        raise InputError("`evaluate(exact=True)` needs a problem that can be enumerated, with `tabular`.")
+    if rollouts is None and queries is None:
+        rollouts, queries = (1000, None) if relative is None else (None, _MOST)
+    walked = _Returns(problem, [rule], key_of(seed), queries)
+    found = None
+    for z, rest in walked.waves(rollouts, doubling=relative is not None):
+        found = _evaluation(problem, z[0], rest[0], walked.rollouts.queries, confidence)
+        middle, low, high = found.returns
+        if relative is not None and (high - low) / 2 <= relative * abs(middle):
+            break
+    assert found is not None
+    return found
 
 
-def _returns(
-    problem: Problem, policy: SoftmaxPolicy, n: int, key: int, rng: np.random.Generator
-) -> tuple[np.ndarray, float, int]:
-    """Normalised returns `[n]` of rollouts of H steps, the remaining weight gamma^H, and the number of queries."""
-    gamma = problem.discount
-    horizon = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
-    simulator = Simulator(problem, seed=key, lane=Lane.EVALUATION)
-    states = simulator.initial(n)
-    returns, weight = np.zeros(n), 1.0 - gamma
-    for _ in range(horizon):
-        rewards, states = simulator.step(states, policy.act(states, rng))
-        returns += weight * rewards
-        weight *= gamma
-    return returns, gamma**horizon, simulator.queries
+def _exact(problem: Problem, rule: Rule) -> Evaluation:
+    assert problem.tabular is not None
+    table, discount = problem.tabular(), problem.discount
+    value = normalised(table, value_function(table, rule.probabilities(table.states), discount), discount)
+    optimum = normalised(table, optimal_values(table, discount)[0], discount)
+    uniform = policy_value(table, SoftmaxPolicy.uniform(problem.features), discount)
+    return Evaluation(
+        value=value, low=value, high=value, exact=True, optimum=optimum, uniform=uniform, units=units_of(problem)
+    )  # fmt: skip
+
+
+def _evaluation(
+    problem: Problem, z: FloatArray, rest: FloatArray, queries: int, confidence: float
+) -> Evaluation:
+    alpha = (1.0 - confidence) / 2
+    return Evaluation(
+        value=float(z.mean()), low=_least(z, alpha), high=1.0 - _least(1.0 - z - rest, alpha), exact=False,
+        queries=queries, rollouts=len(z), confidence=confidence, units=units_of(problem),
+    )  # fmt: skip
+
+
+def _least(z: FloatArray, alpha: float) -> float:
+    """A lower bound on the mean of `z [n]` in [0, 1]."""
+    return max(lower_mean(z, 0.0, alpha, _SPREAD, len(z)), 0.0)
+
+
+class _Returns:
+    """Plain discounted returns of policies under common random numbers, in waves."""
+
+    def __init__(self, problem: Problem, rules: list[Rule], key: int, queries: int | None) -> None:
+        gamma, self.queries = problem.discount, queries
+        self.rollouts = Rollouts(problem, rules, key=key, lane=Lane.EVALUATION)
+        T = min(math.ceil(math.log(_TAIL) / math.log(gamma)), _HORIZON)
+        if queries is not None:
+            T = min(T, max(queries // (_FEWEST * len(rules)), 1))
+        self.T, self.rest = T, gamma**T
+        self.weights = (1.0 - gamma) * gamma ** np.arange(T)
+
+    def waves(self, rollouts: int | None, doubling: bool = False) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Returns `[k, n]` so far and what each could still have earned `[k, n]`, after every wave.
+
+        How many rollouts a wave has depends on the waves before it only. Rollouts that ended early leave queries for more.
+        """
+        z = rest = np.zeros((len(self.rollouts.rules), 0))
+        while n := self._next(z.shape[1], rollouts, doubling):
+            walks = self.rollouts.go(np.full(n, self.T), self.weights)
+            z = np.concatenate([z, np.clip(walks.start + walks.sums, 0.0, 1.0)], axis=1)
+            rest = np.concatenate([rest, self.rest * (1.0 - walks.ended)], axis=1)
+            yield z, rest
+
+    def _next(self, done: int, rollouts: int | None, doubling: bool) -> int:
+        if rollouts is not None:
+            return rollouts - done
+        assert self.queries is not None
+        room = (self.queries - self.rollouts.queries) // (self.T * len(self.rollouts.rules))
+        return min(room, max(done, _FIRST)) if doubling else room
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much more one policy is worth than another: `a` minus `b`, normalised, with an interval."""
+
+    difference: float
+    low: float
+    high: float
+    a: float  # the estimated value of each
+    b: float
+    exact: bool
+    rollouts: int = 0  # of each policy
+    queries: int = 0  # of both
+    confidence: float = 1.0
+    units: tuple[float, float] = (0.0, 1.0)  # the returns of normalised values 0 and 1
+
+    @property
+    def better(self) -> str:
+        """Which policy is better, "a" or "b"; empty if the interval contains 0."""
+        return "a" if self.low > 0 else "b" if self.high < 0 else ""
+
+    @property
+    def returns(self) -> Interval:
+        """The difference and its interval in the user's own units: expected discounted sums of rewards."""
+        zero, one = self.units
+        return Interval(*((one - zero) * v for v in (self.difference, self.low, self.high)))
+
+    def __str__(self) -> str:
+        verdict = {"a": "a is better.", "b": "b is better."}.get(self.better, "neither is measurably better.")
+        how = (
+            "exact"
+            if self.exact
+            else f"{self.confidence:.0%} interval from {self.rollouts:,} paired rollouts"
+        )
+        return f"a - b = {self.difference:.4f} ({self.low:.4f} to {self.high:.4f}, {how}): {verdict}"
+
+
+def compare_policies(
+    problem: Problem,
+    a: Any,
+    b: Any,
+    *,
+    queries: int = 100_000,
+    exact: bool | None = None,
+    confidence: float = 0.95,
+    seed: int | np.random.Generator = 0,
+) -> Comparison:
+    """How much more policy `a` is worth than policy `b`, from at most `queries` queries for both together.
+
+    Each is a `SoftmaxPolicy`, a plan, a function of a batch of states that returns actions, or a fixed action. Rollout i of
+    one meets the same initial state and the same noise as rollout i of the other (common random numbers), so that what
+    happens to both cancels in the difference. The noise is common as far as the simulator draws the same number of random
+    numbers for every state and action; otherwise less of it cancels. The interval is by betting: it holds at every number
+    of rollouts, so that you may look, and go on with more queries under another seed only if you want to.
+    """
+    rules = [Rule(problem, a, "a"), Rule(problem, b, "b")]
+    require_count("compare_policies", least=2, queries=queries)
+    if not 0.0 < confidence < 1.0:
+        raise InputError(
+            f"`compare_policies(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}."
+        )
+    units = units_of(problem)
+    if problem.tabular is not None and exact is not False:
+        one, two = (_exact(problem, rule).value for rule in rules)
+        gain = one - two
+        return Comparison(difference=gain, low=gain, high=gain, a=one, b=two, exact=True, units=units)
+    walked = _Returns(problem, rules, key_of(seed), queries)
+    *_, (z, rest) = walked.waves(None)
+    alpha, gain = (1.0 - confidence) / 2, z[0] - z[1]  # in [-1, 1]
+    low = 2.0 * _least((1.0 + gain - rest[1]) / 2, alpha) - 1.0
+    high = 1.0 - 2.0 * _least((1.0 - gain - rest[0]) / 2, alpha)
+    return Comparison(
+        difference=float(gain.mean()), low=low, high=high, a=float(z[0].mean()), b=float(z[1].mean()), exact=False,
+        rollouts=z.shape[1], queries=walked.rollouts.queries, confidence=confidence, units=units,
+    )  # fmt: skip

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import InputError, IntArray, States
-from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core
+from ..base import InputError, IntArray, SimulatorError, States
+from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
 from .model import CompiledModel, Model
 from .tables import Tabular
 
@@ -32,6 +33,8 @@ class Problem:
         a planner sees samples and features.
     mask: `mask(states)` is bool `[n, A]`, True where an action can be taken; each state needs at least one. The features
         are wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
+    ends: `ends(states)` is bool `[n]`, True where the process has ended: it stays there whatever the action and pays 0, so
+        rollouts stop. By default the terminal column of the features tells (adapters add one), if there is one.
     """
 
     model: Model
@@ -42,6 +45,7 @@ class Problem:
     name: str = "problem"
     tabular: Callable[[], Tabular] | None = field(default=None, repr=False)
     mask: Mask | None = field(default=None, repr=False)
+    ends: Callable[[States], Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -82,6 +86,15 @@ class Problem:
             )
         if self.mask is not None:
             self._apply_mask(self.mask)
+        if self.ends is not None and not callable(self.ends):
+            raise InputError(
+                f"`Problem(ends=...)` must be a function: ends(states) -> bool [n]; got {self.ends!r}."
+            )
+        if self.has_ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InputError(
+                "A process that ends pays 0 afterwards, so `Problem(reward_range=...)` must contain 0; got "
+                f"{self.reward_range}."
+            )
         carried = getattr(self.features, "core", None)
         if self.core_pairs is None and carried is not None:
             object.__setattr__(self, "core_pairs", carried())
@@ -117,10 +130,51 @@ class Problem:
         """Whether simulator and features are both Numba functions, so that a whole run can be compiled."""
         return isinstance(self.model, CompiledModel) and isinstance(self.features, CompiledFeatures)
 
+    @property
+    def has_ends(self) -> bool:
+        """Whether the problem says in which states its process has ended."""
+        return self.ends is not None or has_terminal(self.features)
+
+    def ended(self, states: States) -> NDArray[np.bool_]:
+        """In which states of a batch the process has ended, `[n]`; nowhere if the problem does not say."""
+        if self.ends is None:
+            return ended(states) if has_terminal(self.features) else np.zeros(len(states), dtype=bool)
+        try:
+            answer = np.asarray(self.ends(states))
+        except Exception as error:
+            raise SimulatorError(
+                f"`Problem(ends=...)` raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
+            ) from error
+        if answer.shape != (len(states),) or answer.dtype != bool:
+            raise SimulatorError(
+                f"For a batch of {len(states)} states `Problem(ends=...)` must return bool of shape ({len(states)},), got "
+                f"{answer.dtype} {answer.shape}."
+            )
+        return answer
+
+    @property
+    def end_reward(self) -> float:
+        """The normalised reward per step after the end: the image of reward 0."""
+        low, high = self.reward_range
+        return -low / (high - low)
+
     def to_reward_units(self, value: float) -> float:
         """A normalised value in [0, 1] as a discounted average in the user's own reward units."""
         low, high = self.reward_range
         return low + (high - low) * value
+
+    def to_return_units(self, value: float) -> float:
+        """A normalised value in [0, 1] as the expected discounted sum of the user's own rewards.
+
+        Inside, a reward r is u = (r - low) / (high - low), and a value is v = (1 - gamma) E sum_t gamma^t u_t. Since
+        sum_t gamma^t = 1 / (1 - gamma), putting r = low + (high - low) u into the sum gives
+
+            E sum_t gamma^t r_t = (low + (high - low) v) / (1 - gamma).
+
+        Ends need no case of their own: an ended process goes on for ever and pays u(0) = -low / (high - low), the image
+        of reward 0, which the formula maps back to 0. So the sum is over the rewards until the end.
+        """
+        return self.to_reward_units(value) / (1.0 - self.discount)
 
 
 def _number(name: str, value: Any) -> float:

@@ -96,10 +96,11 @@ def draw(tree, u):
     c = u * tree[1]
     while i < M:
         i *= 2
-        # Rounding must not lead into a branch without mass.
-        if c >= tree[i] and tree[i + 1] > 0.0:
-            c -= tree[i]
-            i += 1
+        left = tree[i]
+        # Rounding must not lead into a branch without mass. Selections instead of jumps, which would be mispredicted.
+        right = (c >= left) & (tree[i + 1] > 0.0)
+        c = c - left if right else c
+        i = i + 1 if right else i
     return i - M
 
 

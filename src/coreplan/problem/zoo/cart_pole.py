@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from ...base import InputError, IntArray, States
-from ...features import CompiledFeatures, interpolate_into, interpolation
+from ...features import CompiledFeatures, ended, interpolate_into, interpolation
 from ..model import CompiledModel
 from ..problem import Problem
 from .ends import own_feature
@@ -79,6 +79,7 @@ def cart_pole(grid: int = 9, discount: float = 0.99) -> Problem:
         model=CompiledModel(2, _initial, _step, state_shape=(5,), state_dtype=np.float64),
         features=_with_end(interpolation(_LOW, _HIGH, [grid] * 4, 2)),
         discount=discount,
+        ends=ended,
     )
 
 

@@ -81,4 +81,5 @@ def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid",
         features=interpolation(_LOW, _HIGH, (grid, grid), 3) if features == "grid" else _rbf(centres),
         discount=discount,
         reward_range=(-1.0, 0.0),
+        ends=lambda states: states[:, 0] >= _GOAL,
     )
