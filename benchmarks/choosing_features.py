@@ -82,14 +82,16 @@ def acrobot(kind="multilinear", shape=(9, 9, 9, 9), box=REACH):
     return coreplan.Problem(model, features, discount=0.99, reward_range=(-1.0, 0.0), name="Acrobot")
 
 
-def played(problem, policy, episodes=100, steps=500):
-    """Sums of rewards `[episodes]`, without discount, of at most `steps` steps from seeded starts."""
+def played(problem, policy, box, episodes=100, steps=500):
+    """Sums of rewards `[episodes]`, without discount, from seeded starts; and the share of steps outside the box."""
     rng = np.random.default_rng(0)
-    states, total = problem.model.initial(rng, episodes), np.zeros(episodes)
+    states, total, outside, alive = problem.model.initial(rng, episodes), np.zeros(episodes), 0, 0
     for _ in range(steps):
+        living = states[:, 4] == 0
+        outside, alive = outside + (np.abs(states[living, :4]) > box).any(axis=1).sum(), alive + living.sum()
         rewards, states = problem.model.step(rng, states, policy.act(states, rng))
         total += rewards
-    return total
+    return total, float(outside / alive)
 
 
 # A square with walls: 41 x 41 cells, three thin walls with a passage of two cells each.
@@ -310,13 +312,13 @@ def acrobot_part(quick=False):
     for n, kind, box in itertools.product((5, 7, 9, 11, 13), GRIDS, (REACH, SLOW_BOX)):
         problem = acrobot(kind, (n,) * 4, box)
         result, seconds = planned(problem, **once(problem))
-        total = played(problem, result.policy)
+        total, outside = played(problem, result.policy, box)
         rows.append({
             "interpolation": kind, "speeds": f"{box[2]:.3g}, {box[3]:.3g}", "nodes": n,
             "size": len(result.policy.theta), "queries": result.queries,
             "believed": believed(problem, result.policy),
             "earned": coreplan.evaluate(problem, result.policy, rollouts=100).value,
-            "episodes": float(total.mean()), "solved": int((total > -500).sum()), "seconds": seconds,
+            "episodes": float(total.mean()), "solved": int((total > -500).sum()), "outside": outside, "seconds": seconds,
         })  # fmt: skip
         if quick and len(rows) == 4:
             break
@@ -394,7 +396,7 @@ ABOUT = {
         "Gymnasium's Acrobot-v1 (deterministic; discount .99; -1 per step until the tip is above the bar) from four",
         "coordinates: two angles in [-pi, pi] and two speeds. *speeds*: where the box ends; Gymnasium cuts the speeds off",
         "at 12.6 and 28.3. *episodes*: mean sum of rewards of 100 episodes of at most 500 steps; *solved*: how many",
-        "of them ended.",
+        "of them ended; *outside*: the share of their steps outside the box.",
     ),
     "square": (
         "A square with walls",
@@ -425,11 +427,11 @@ HEADS = {
     "interpolation": "interpolation", "speeds": "speeds", "nodes": "nodes", "features": "features",
     "stock": "stock nodes", "time": "time nodes", "spacing": "spacing", "size": "d", "queries": "queries",
     "believed": "believed", "earned": "earned", "sub": "sub", "episodes": "episodes", "solved": "solved",
-    "seconds": "CPU s",
+    "outside": "outside", "seconds": "CPU s",
 }  # fmt: skip
 FORMATS = {
     "size": ",", "queries": ",.0f", "believed": ".5f", "earned": ".5f", "sub": ".4f", "episodes": ".1f",
-    "seconds": ".1f", "spacing": ".3g",
+    "seconds": ".1f", "outside": ".1%", "spacing": ".3g",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -93,3 +94,61 @@ def test_every_part_makes_a_page(bench):
     text = bench.page(results)
     assert text.count("\n## ") == 2 and "| 7 | 5 | 441 |" in text
     assert set(bench.ABOUT) == set(bench.PARTS)
+
+
+def short(x, digits=4):
+    """.0417: a number below 1 as the page writes it."""
+    return f"{x:.{digits}f}".removeprefix("0")
+
+
+def quoted(results):
+    """The rows of the page's tables, as they follow from the results."""
+    by = {
+        part: {row[key]: row for row in results[part]}
+        for part, key in (("square", "nodes"), ("queue", "nodes"))
+    }
+    stock = {row["nodes"]: row for row in results["inventory"]}
+    for n, name in ((4, "4"), (7, "7"), (11, "11"), (31, "31, one per unit")):
+        row = stock[n]
+        yield f"| {name} | {row['size']:,} | {row['queries']:,.0f} | {short(row['sub'])} |"
+    for n, name in (("5 x 5", "a square with walls, 5 x 5 nodes"), ("21 x 21", "the same, 21 x 21"),
+                    ("41 x 41", "the same, 41 x 41: one per cell")):  # fmt: skip
+        yield believed_row(name, by["square"][n])
+    yield believed_row("inventory, 4 nodes per axis", stock[4])
+    yield believed_row("the same, 11 nodes", stock[11])
+    machines = results["machines"]
+    yield believed_row("five machines, 2 nodes per axis", machines[0])
+    names = ("2 nodes per axis", "3", "5", "polynomials of degree 2, `Grow`")
+    for name, row in zip(names, machines, strict=False):
+        spent = f"{row['size']:,} | {row['queries']:,.0f} | {row['seconds']:.1f} s"
+        yield f"| {name} | {spent} | {short(row['sub'])} |"
+    for end in (10, 20, 40, 199):
+        yield f"| 11, evenly from 0 to {end} | {short(by['queue'][f'11 evenly from 0 to {end}']['sub'])} |"
+    yield f"| 13, unevenly: 0, 1, 2, 3, 5, 8, 13, ..., 144, 199 | {short(results['queue'][-1]['sub'])} |"
+    swings = {(r["interpolation"], r["speeds"], r["nodes"]): r for r in results["acrobot"]}
+    played = {key: f"{row['episodes']:.0f}" for key, row in swings.items()}
+    wide, narrow = "12.6, 28.3", "5, 8"
+    for n in (5, 7, 9, 11, 13):
+        size = f"{swings['multilinear', wide, n]['size']:,}"
+        yield f"| {n} | {size} | {played['multilinear', wide, n]} | {played['multilinear', narrow, n]} |"
+    for n, box in ((5, "wide"), (9, "wide"), (13, "wide"), (9, "narrow"), (11, "narrow"), (13, "narrow")):
+        end = wide if box == "wide" else narrow
+        yield f"| {n} | {box} | {played['multilinear', end, n]} | {played['simplicial', end, n]} |"
+    season = {(row["stock"], row["time"]): row for row in results["season"]}
+    for at in ((21, 21), (21, 11), (21, 6), (21, 2), (11, 21), (6, 21), (6, 6)):
+        yield f"| {at[0]} | {at[1]} | {season[at]['size']:,} | {short(season[at]['sub'])} |"
+
+
+def believed_row(name, row):
+    return f"| {name} | " + " | ".join(short(row[key], 3) for key in ("believed", "earned", "optimum")) + " |"
+
+
+def test_the_page_quotes_the_results():
+    results = json.loads((ROOT / "benchmarks" / "results" / "choosing_features.json").read_text())
+    text = (ROOT / "docs" / "choosing-features.md").read_text()
+    assert [row for row in quoted(results) if row not in text] == []
+
+
+def test_the_results_page_is_that_of_the_numbers(bench):
+    results = json.loads((ROOT / "benchmarks" / "results" / "choosing_features.json").read_text())
+    assert (ROOT / "benchmarks" / "results" / "choosing_features.md").read_text() == bench.page(results)
