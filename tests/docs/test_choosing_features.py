@@ -74,8 +74,8 @@ def test_the_machines_are_their_tensors(bench):
     powers = 9 ** np.arange(4, -1, -1)
     for x, a in itertools.product(rng.integers(len(V), size=20), range(6)):
         expected = 0.0
-        for worse in itertools.product((0, 1), repeat=5):  # 32 outcomes; noise just inside or outside
-            noise = np.where(worse, 0.0, 1 - 1e-9)[None]
+        for worse in itertools.product((0, 1), repeat=5):  # 32 outcomes
+            noise = np.where(worse, bench.WEAR - 1e-9, bench.WEAR + 1e-9)[None]
             rewards, after = bench.wear(judge.states[[x]], np.array([a]), noise)
             chance = np.where(worse, bench.WEAR, 1 - bench.WEAR).prod()
             expected += chance * V[int(after[0] @ powers)]

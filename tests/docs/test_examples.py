@@ -37,7 +37,8 @@ def test_an_example_runs(path, tmp_path):
 def test_what_a_person_copies_is_the_default(path):
     """An accuracy of 1%, or a budget where the default planner cannot tell its accuracy; rates in one place only."""
     text = path.read_text()
-    assert ('epsilon="1%"' in text) != ("budget=" in text) or path.stem == "algorithm_1"
+    assert ('epsilon="1%"' in text) == (path.stem != "no_core_set")
+    assert ("budget=" in text) == (path.stem in ("no_core_set", "algorithm_1"))
     assert ("PrimalDual" in text) == (path.stem == "algorithm_1")
     assert "SoftmaxPolicy(" not in text, "a policy comes from a planner"
 
