@@ -44,6 +44,9 @@ class Lane(IntEnum):
     CHECK = 3
     CERTIFICATE = 4
     EVALUATION = 5
+    REALITY = 6
+    UNIFORM = 7
+    AHEAD = 8
 
 
 def simulator_stream(

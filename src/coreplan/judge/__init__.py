@@ -3,21 +3,29 @@
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
+from .reality import ENOUGH, LEAST, Reality, face_reality, price
+from .rollouts import Rule
 from .value import Comparison, Evaluation, compare_policies, evaluate
 
 __all__ = [
+    "ENOUGH",
+    "LEAST",
     "Certificate",
     "Comparison",
     "Evaluation",
+    "Reality",
     "Report",
+    "Rule",
     "certify",
     "cheap_value",
     "check",
     "compare_policies",
     "evaluate",
+    "face_reality",
     "is_cheap",
     "least_queries",
     "optimal_values",
     "policy_value",
+    "price",
     "value_function",
 ]

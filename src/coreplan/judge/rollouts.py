@@ -10,7 +10,7 @@ rollout i at step t. So differences between policies are seen through much less 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..base import FloatArray, InputError, IntArray, Lane, States
 from ..features import available, checked
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
+from ..sampled import Beliefs
 from ..simulate import Simulator
 
 KEEP = 20_000  # steps of the first policy whose states are kept
@@ -85,6 +86,34 @@ class Rule:
         return actions.astype(np.int64)
 
 
+class Values:
+    """V `[n]` of a batch of states, in units of sum_t gamma^t r_t: what a planner believes of its policy, or nothing at all.
+
+    Without beliefs it is one number for all living states: the value of a process that has ended, or 0.
+    """
+
+    def __init__(
+        self, problem: Problem, policy: SoftmaxPolicy | None = None, beliefs: Beliefs | None = None
+    ) -> None:
+        self.problem, self.policy, self.beliefs = problem, policy, beliefs
+        self.top = 1.0 / (1.0 - problem.discount)
+        self.flat = self.top * problem.end_reward if problem.has_ends and policy is not None else 0.0
+
+    def __call__(self, states: States, ended: Any) -> FloatArray:
+        """V; where the process has ended (bool `[n]`), it is known."""
+        if self.beliefs is None or self.policy is None:
+            V = np.full(len(states), self.flat)
+        else:
+            phi = checked(self.problem.features, states)
+            V = self.beliefs.values(phi, self.policy.probabilities(states))
+            V = np.clip(V, 0.0, self.top)  # no policy is worth more or less
+        return np.where(ended, self.top * self.problem.end_reward, V) if ended.any() else V
+
+    def known(self, states: States) -> FloatArray:
+        """V, with ended states found out."""
+        return self(states, self.problem.ended(states))
+
+
 class Walks(NamedTuple):
     """n rollouts of each of k policies."""
 
@@ -103,10 +132,10 @@ class Rollouts:
         *,
         key: int,
         lane: Lane,
-        values: Callable[[States], FloatArray] | None = None,
+        values: Values | None = None,
     ) -> None:
-        """`values(states)` is V `[n]` in units of sum_t gamma^t r_t; by default 0."""
-        self.problem, self.rules, self.values = problem, tuple(rules), values
+        """`values`: V, by default 0 for living states."""
+        self.problem, self.rules, self.V = problem, tuple(rules), values or Values(problem)
         self.simulators = [Simulator(problem, seed=key, lane=lane) for _ in rules]
         self.streams = [np.random.default_rng([key, lane]) for _ in rules]
         self.kept: list[tuple[States, FloatArray]] = []  # states of the first policy, and their weighted d_t
@@ -115,13 +144,6 @@ class Rollouts:
     def queries(self) -> int:
         """The queries of all policies."""
         return sum(s.queries for s in self.simulators)
-
-    def V(self, states: States, ended: Any) -> FloatArray:
-        """V `[n]`; after the end it is known."""
-        V = np.zeros(len(states)) if self.values is None else self.values(states)
-        return (
-            np.where(ended, self.problem.end_reward / (1.0 - self.problem.discount), V) if ended.any() else V
-        )
 
     def go(self, lengths: IntArray, weights: FloatArray) -> Walks:
         """One wave: rollout i has at most `lengths[i]` steps, and d_t has weight `weights[t]`."""

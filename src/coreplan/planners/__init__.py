@@ -1,7 +1,7 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
-from .doubts import DOUBTS, Doubt, Status, Verdict, with_watch
+from .doubts import DOUBTS, Doubt, Status, Verdict, with_reality, with_watch
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
@@ -50,5 +50,6 @@ __all__ = [
     "require_planner",
     "require_policy",
     "require_state",
+    "with_reality",
     "with_watch",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..core import HullWatch
 from ..sampled import Stored
@@ -171,6 +171,33 @@ NOT_REACHED = _doubt(
 OUTSIDE_HULL = _doubt("outside the hull", "{finding}")
 HULL_NOT_MEASURED = _doubt("hull not measured", "{finding}", Status.FINISHED)
 
+# From rollouts: what the policy earns.
+DISAGREE = _doubt(
+    "believed and earned disagree",
+    "The samples say {believed:.3g}, rollouts earned {low:.3g} to {high:.3g} (uniform policy: {uniform:.3g}): the features "
+    "cannot carry this policy. Refine them{where}, or give others.",
+)
+NO_BETTER = _doubt(
+    "no better than uniform",
+    "Rollouts of the policy earned {value:.3g}, those of the uniform policy {uniform:.3g}: the difference is {low:.3g} to "
+    "{high:.3g}, so the policy is not measurably better. Refine the features{where}, or raise the budget.",
+)
+SHORT_SIGHTED = _doubt(
+    "one step of look-ahead is better",
+    "One step of look-ahead at the states that the policy meets would gain about {ahead:.2g} ({low:.2g} to {high:.2g}), and "
+    "the policy gains {gain:.2g} over the uniform one: the features cannot tell its actions apart well enough. Refine "
+    "them{where}, or give others.",
+)
+WORSE_THAN_BASELINE = _doubt(
+    "worse than the baseline",
+    "The baseline earns more: the policy minus the baseline is {lead:.3g} ({low:.3g} to {high:.3g}).",
+)
+NO_LEAD = _doubt(
+    "no lead over the baseline",
+    "The policy is not measurably better than the baseline: the difference is {lead:.3g} ({low:.3g} to {high:.3g}).",
+    Status.FINISHED,
+)
+
 DOUBTS: tuple[Doubt, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Doubt))
 
 FEW = 8  # with fewer samples per core pair a result is doubtful, unless they are all the same
@@ -195,6 +222,100 @@ def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
         return Verdict(own.status, f"{outside.reason} {own.reason}")
     both = own.status is Status.NOT_REACHED  # outside the hull, a reached accuracy means nothing
     return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
+
+
+DISAGREEMENT = (
+    0.25  # believed minus earned, as a fraction of what the policy is believed to gain over the uniform one
+)
+AHEAD = 0.25  # what look-ahead gains, as a fraction of the same
+MANY = 32  # rollouts that show whether a policy without beliefs gains anything
+_TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
+
+
+class Measured(Protocol):
+    """What rollouts found: see `judge.Reality`."""
+
+    believed: float | None
+    earned: Any
+    uniform: Any
+    excess: Any
+    gain: Any
+    lead: Any
+    ahead: Any
+
+
+def with_reality(own: Verdict | None, seen: Measured, target: float, where: str) -> Verdict | None:
+    """A planner's own verdict combined with what its policy earned in rollouts.
+
+    `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
+    believed to gain over the uniform one, or does gain if that is more: an absolute tolerance would mean nothing where all
+    policies earn nearly the same.
+    """
+    found = (
+        _disagreement(seen, target, where) or _no_better(seen, where) or _short_sighted(seen, target, where)
+    )
+    lead = _lead(seen)
+    if found is None and lead is not None and lead.status is Status.DOUBTFUL:
+        found, lead = lead, None
+    if found is not None:
+        own = _joined(found, own)
+    if lead is not None:
+        own = Verdict(own.status, f"{own.reason} {lead.reason}".strip()) if own else lead
+    return own
+
+
+def _joined(found: Verdict, own: Verdict | None) -> Verdict:
+    """What rollouts found comes first; a planner's own doubt is kept, but a reached accuracy means nothing then."""
+    if own is None or own.status in (Status.FINISHED, Status.REACHED):
+        return found
+    return Verdict(own.status, f"{found.reason} {own.reason}")
+
+
+def _scale(seen: Measured) -> float:
+    claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
+    return max(claimed, seen.gain.value)
+
+
+def _disagreement(seen: Measured, target: float, where: str) -> Verdict | None:
+    if seen.excess is None or seen.gain is None or seen.believed is None:
+        return None
+    allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
+    if seen.excess.low <= allowed:  # a policy that earns more than it is believed to is no worse for it
+        return None
+    return DISAGREE(
+        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=where
+    )  # fmt: skip
+
+
+def _no_better(seen: Measured, where: str) -> Verdict | None:
+    if seen.gain is None or seen.gain.low > 0.0:
+        return None
+    if seen.believed is None:  # no claim to set the gain against: only many rollouts count
+        resolved = seen.earned.rollouts >= MANY
+    else:
+        resolved = (
+            seen.gain.high <= max(0.5 * _scale(seen), _TIE) or seen.believed - seen.uniform.value <= 0.0
+        )
+    if not resolved:
+        return None
+    return NO_BETTER(
+        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high, where=where
+    )  # fmt: skip
+
+
+def _short_sighted(seen: Measured, target: float, where: str) -> Verdict | None:
+    if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
+        return None
+    return SHORT_SIGHTED(
+        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value, where=where
+    )  # fmt: skip
+
+
+def _lead(seen: Measured) -> Verdict | None:
+    if seen.lead is None or seen.lead.low > 0.0:
+        return None
+    kind = WORSE_THAN_BASELINE if seen.lead.high < 0.0 else NO_LEAD
+    return kind(lead=seen.lead.value, low=seen.lead.low, high=seen.lead.high)
 
 
 def with_stored(own: Verdict | None, stored: Stored) -> Verdict | None:

@@ -19,6 +19,7 @@ from ..sampled import (
     MOST_COORDINATES,
     NOTHING,
     Accuracy,
+    Beliefs,
     FixedPoint,
     SampledModel,
     Stored,
@@ -289,6 +290,9 @@ class PlugIn(Planner):
         if self.output == "greedy":
             return ReadOut(state.theta.copy(), math.inf)
         return ReadOut(state.theta * (1 - self.setup.discount), float(self.output))
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        return Beliefs(state.theta) if state.solved else None
 
     def stored(self, state: State) -> Stored | None:
         return stored(state, self.setup.frame, self.setup.discount)

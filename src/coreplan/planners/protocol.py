@@ -20,7 +20,7 @@ from ..base import FloatArray, InputError, digest
 from ..core import CoreSet, Frame
 from ..features import Phi
 from ..problem import Problem
-from ..sampled import Stored
+from ..sampled import Beliefs, Stored
 from ..simulate import Answers, Ask
 from .doubts import Verdict
 
@@ -173,6 +173,10 @@ class Planner:
 
     def verdict(self, state: Any) -> Verdict | None:
         """The planner's judgement of its result, from its state alone; None if it has nothing to say."""
+        return None
+
+    def beliefs(self, state: Any) -> Beliefs | None:
+        """The Q-values that the planner believes its policy to have; None if it has no such values."""
         return None
 
     def core(self, state: Any) -> CoreSet | None:

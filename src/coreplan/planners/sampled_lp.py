@@ -13,6 +13,7 @@ from ..base import FloatArray, InputError, IntArray, require_count
 from ..features import length
 from ..sampled import (
     GROWING,
+    Beliefs,
     Found,
     SolverError,
     Stored,
@@ -147,6 +148,9 @@ class SampledLP(Planner):
 
     def policy(self, state: State) -> ReadOut:
         return ReadOut(state.theta.copy(), 1.0 if math.isnan(state.value) else math.inf)
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        return None if math.isnan(state.value) else Beliefs(state.theta)
 
     def stored(self, state: State) -> Stored | None:
         return stored(state, self.setup.frame, self.setup.discount)

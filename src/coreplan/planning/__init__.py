@@ -3,7 +3,8 @@
 from .defaults import choose, default_planner, documented_settings, planner_by_name
 from .judged import certified, evaluated
 from .load import load_run
-from .plans import Plan, plan
+from .plans import plan
+from .result import Plan
 
 __all__ = [
     "Plan",

@@ -9,12 +9,21 @@ from typing import Any, TypeVar
 
 from ..base import FileError
 from ..core import CoreSet
-from ..judge import Certificate, Evaluation
+from ..judge import Certificate, Evaluation, Reality
 from ..planners import PLANNERS, Status, make_planner
 from ..policy import POLICY_FILE, load_policy
 from ..problem import Problem, make
-from ..run import CERTIFICATE_FILE, EVALUATION_FILE, RUN_FILE, TRACE_FILE, Trace, core_of, read_record
-from .plans import Plan
+from ..run import (
+    CERTIFICATE_FILE,
+    EVALUATION_FILE,
+    REALITY_FILE,
+    RUN_FILE,
+    TRACE_FILE,
+    Trace,
+    core_of,
+    read_record,
+)
+from .result import Plan
 
 T = TypeVar("T")
 
@@ -46,6 +55,9 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
             settings=settings, reason=str(record.get("reason", "")), core=_core(folder, policy.problem_name, problem),
             evaluation=_read(folder / EVALUATION_FILE, Evaluation.from_dict),
             certificate=_read(folder / CERTIFICATE_FILE, Certificate.from_dict),
+            reality=_read(folder / REALITY_FILE, Reality.from_dict),
+            reality_queries=int(record.get("reality_queries", 0)), no_verdict=str(record.get("no_verdict", "")),
+            problem_name=str(record.get("problem", "")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OSError) as error:
         if isinstance(error, FileError):

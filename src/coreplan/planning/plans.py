@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from .._version import __version__
 from ..base import (
-    CoreplanError,
     FileError,
     FolderLock,
     InputError,
@@ -22,55 +18,14 @@ from ..base import (
 )
 from ..core import CoreSet
 from ..features import fingerprint
-from ..judge import Certificate, Evaluation, cheap_value
-from ..planners import Planner, Status
-from ..policy import SoftmaxPolicy
+from ..judge import cheap_value
+from ..planners import Planner
 from ..problem import Problem
-from ..run import (
-    CERTIFICATE_FILE,
-    EVALUATION_FILE,
-    Interrupt,
-    Progress,
-    Run,
-    RunFolder,
-    Trace,
-    make_progress,
-    resolved,
-    setup_for,
-)
-from ..sampled import Stored
+from ..run import Run, RunFolder, resolved, setup_for
 from .defaults import choose
-from .judged import certified, evaluated
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The result of a run: the policy, and how it was found."""
-
-    policy: SoftmaxPolicy
-    queries: int
-    status: Status
-    trace: Trace
-    initial_draws: int  # draws from nu0, counted apart from queries
-    seconds: float  # planning time, without compilation and without computing the trace's values
-    warmup_seconds: float
-    # With every hyperparameter filled in; None for a loaded run of a planner that is not built in.
-    planner: Planner | None
-    settings: dict[str, Any]  # the planner's hyperparameters as JSON types
-    reason: str = ""  # why the result is doubtful, and the cure; or the accuracy that the planner estimates
-    core: CoreSet | None = None  # the core set that was used, or the pairs that the planner chose
-    stored: Stored | None = None  # the samples that the planner stored, for other planners to solve on
-    evaluation: Evaluation | None = None  # if requested
-    certificate: Certificate | None = None  # if requested
-    not_evaluated: str = ""  # why there is no evaluation although it was requested
-    refused: str = ""  # why there is no certificate although it was requested
-
-    @property
-    def sentence(self) -> str:
-        """How the run ended, after how many queries, and the reason."""
-        return f"{self.status.after(self.queries)} {self.reason}".strip()
+from .reality import SHARE, RealityCheck
+from .result import Plan
+from .session import Judges, Session
 
 
 def plan(
@@ -88,6 +43,8 @@ def plan(
     block: int | None = None,
     evaluate: bool | int = False,
     certify: bool | int = False,
+    reality: float | None = None,
+    baseline: Any = None,
 ) -> Plan:
     """Find ONE compact policy for a problem, with at most `budget` simulator queries or to an accuracy `epsilon`.
 
@@ -115,6 +72,13 @@ def plan(
     evaluate: True for the value of the policy, exact if possible, else by rollouts; or the number of rollouts.
     certify: True for a certificate from fresh queries, or the number of these queries. If it cannot be made, the plan is
         returned nevertheless, with the reason in `refused`.
+    reality: the share of the budget for rollouts of the policy, by default a tenth, reserved beforehand. A run to an
+        accuracy spends that share of what the accuracy took, or more while that does not double the bill and tells whether
+        the policy is worthless. `Plan.believed` and `Plan.earned` are what the planner believes and what rollouts earned;
+        where they disagree the run is doubtful. These queries are part of `Plan.queries`, and shown as
+        `Plan.reality_queries`. 0 for none.
+    baseline: a policy to compare with, from the same rollouts: a `SoftmaxPolicy`, a function of a batch of states that
+        returns actions, or one fixed action. A result that is not measurably better says so.
 
     Ctrl-C stops after the current batch, writes a checkpoint and returns the policy reached so far; a second one
     abandons the batch. An error of the simulator is raised after a checkpoint with every batch before the faulty one.
@@ -130,24 +94,39 @@ def plan(
     require_positive("plan", checkpoint_seconds=checkpoint_seconds)
     begin = time.perf_counter()
     seed = check_seed(seed)
-    core, setup = setup_for(problem, planner, core, int(budget))
+    share = reality if reality is not None else SHARE if started is None else started.reality
+    facing = RealityCheck(problem, share, baseline, int(budget), seed)
+    facing.queries = started.reality_queries if started else 0
+    judges = Judges(evaluate, certify, seed)
     with FolderLock(Path(out)) if out is not None else nullcontext():
         if folder and folder.used and not resume:
             raise FileError(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
             )
-        planner = resolved(started.fill_in(planner) if started else planner, setup)
+        core, planner = _prepared(problem, core, started.fill_in(planner) if started else planner, facing)
         run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
             folder.config = _config(problem, core, planner, seed, run.simulator.block)
-        session = _Session(
-            run,
-            folder,
-            begin=begin,
-            checkpoint_seconds=checkpoint_seconds,
-            judges=_Judges(evaluate, certify, seed),
-        )
+            folder.facing = facing
+        session = Session(
+            run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing
+        )  # fmt: skip
         return session.go(progress)
+
+
+def _prepared(
+    problem: Problem, core: CoreSet | None, planner: Planner, facing: RealityCheck
+) -> tuple[CoreSet | None, Planner]:
+    """The core set, and the planner with every setting filled in, on what the budget leaves after rollouts are reserved.
+
+    If that is too little for the planner and the whole budget is not, the planner comes first.
+    """
+    used, setup = setup_for(problem, planner, core, max(facing.budget - facing.reserved, 1))
+    try:
+        return used, resolved(planner, setup)
+    except InputError:
+        used, setup = setup_for(problem, planner, core, facing.budget)
+        return used, resolved(planner, setup)
 
 
 def _config(
@@ -165,163 +144,3 @@ def _config(
         "seed": seed,
         "block": block,
     }
-
-
-@dataclass(frozen=True)
-class _Judges:
-    """What was requested besides the policy."""
-
-    evaluate: bool | int
-    certify: bool | int
-    seed: int
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.evaluate, bool):  # checked before the first query, not after the last
-            require_count("plan", least=2 if self.evaluate else 0, evaluate=self.evaluate)
-        if not isinstance(self.certify, bool):
-            require_count("plan", certify=self.certify)
-
-    def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> tuple[Evaluation | None, str]:
-        """The value of the policy, or why there is none."""
-        if self.evaluate is False:
-            return None, ""
-        rollouts = None if self.evaluate is True else self.evaluate
-        return _or_why(lambda: evaluated(problem, policy, rollouts, self.seed))
-
-    def certificate(
-        self, problem: Problem, core: CoreSet | None, policy: SoftmaxPolicy
-    ) -> tuple[Certificate | None, str]:
-        """The certificate, or why there is none."""
-        if self.certify is False:
-            return None, ""
-        queries = None if self.certify is True else self.certify
-        return _or_why(lambda: certified(problem, core, policy, queries=queries, seed=self.seed))
-
-
-def _or_why(judge: Callable[[], T | None]) -> tuple[T | None, str]:
-    """What a judge finds, or why it finds nothing: the plan is complete and must not be lost."""
-    try:
-        return judge(), ""
-    except CoreplanError as error:
-        return None, str(error)
-    except KeyboardInterrupt:
-        return None, "It was interrupted."
-
-
-class _Session:
-    """A run with its folder, from the first ask to the last file."""
-
-    def __init__(
-        self, run: Run, folder: RunFolder | None, *, begin: float, checkpoint_seconds: float, judges: _Judges
-    ) -> None:
-        self.run, self.folder, self.judges = run, folder, judges
-        self.checkpoint_seconds, self.begin = checkpoint_seconds, begin
-
-    def go(self, progress: Any) -> Plan:
-        run, folder = self.run, self.folder
-        if folder and folder.used:
-            folder.load_checkpoint(run)
-            if run.simulator.queries > run.budget:
-                raise InputError(
-                    f"The run in {folder.path} has made {run.simulator.queries} queries already, more than "
-                    f"the budget of {run.budget}. Give at least as many, or another folder."
-                )
-        run.warm_up()
-        warmup = time.perf_counter() - self.begin
-        if folder:
-            folder.save_checkpoint(run)
-            if run.core is not None:
-                folder.write_core(run.core, run.problem)
-            folder.write_record(self._record("running", warmup))
-        bar = make_progress(progress, run.budget, run.simulator.queries)
-        try:
-            with Interrupt() as interrupt:
-                status = self._work(interrupt, bar)
-            bar.close()
-            result = self._finish(status, warmup)
-        except Exception:
-            bar.close()
-            if folder:
-                with suppress(FileError):  # a full disk is what may have brought us here
-                    if not run.loop.torn:  # everything before the faulty ask; a resume asks that one again
-                        folder.save_checkpoint(run)
-                    folder.write_record(self._record("failed", warmup))
-            raise
-        return self._judged(result)  # outside the try: even if it fails, the run is complete and on disk
-
-    def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
-        run = self.run
-        if not len(run.trace):
-            run.record()
-        saved = time.perf_counter()
-        while run.left:
-            due, cut = run.due, False
-            try:
-                run.advance(due, interrupt)
-            except KeyboardInterrupt:  # the second Ctrl-C: what of this batch was not answered is undone
-                interrupt.asked = cut = True
-            # Recorded before any checkpoint, so that a resumed run has the same rows.
-            if (run.simulator.queries >= due and not cut) or not run.left:
-                run.record()
-            bar.update(run.simulator.queries)
-            if interrupt.asked and run.left:
-                return Status.INTERRUPTED
-            if self.folder and time.perf_counter() - saved > self.checkpoint_seconds:
-                self.folder.save_checkpoint(run)
-                saved = time.perf_counter()
-        return Status.FINISHED
-
-    def _record(self, status: str, warmup: float) -> dict[str, Any]:
-        run = self.run
-        return {
-            "status": status,
-            "budget": run.budget,
-            "queries": run.simulator.queries,
-            "initial_draws": run.simulator.initial_draws,
-            "seconds": run.seconds,
-            "warmup_seconds": warmup,
-            "coreplan": __version__,
-        }
-
-    def _finish(self, status: Status, warmup: float) -> Plan:
-        run, folder = self.run, self.folder
-        policy, verdict = run.policy(), run.verdict()
-        reason = verdict.reason if verdict else ""
-        interrupted = status is Status.INTERRUPTED
-        if verdict and not interrupted:
-            status = verdict.status
-        core = run.planner.core(run.loop.state) or run.core
-        if folder:
-            folder.save_checkpoint(run)
-            if core is not run.core and core is not None:
-                folder.write_core(core, run.problem)
-            folder.forget_judged(policy)
-            folder.write_results(policy, run.trace, self._record(status.value, warmup) | {"reason": reason})
-        return Plan(
-            policy=policy, queries=run.simulator.queries, status=status, trace=run.trace,
-            initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=warmup, planner=run.planner,
-            settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
-        )  # fmt: skip
-
-    def _judged(self, result: Plan) -> Plan:
-        """The plan with its evaluation and its certificate, if they were requested."""
-        problem, folder = self.run.problem, self.folder
-        interrupted = result.status is Status.INTERRUPTED
-        evaluation = certificate = None
-        not_evaluated = refused = ""
-        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
-        if not interrupted or problem.tabular is not None:
-            evaluation, not_evaluated = self.judges.evaluation(problem, result.policy)
-            if folder and evaluation:
-                folder.write_judged(EVALUATION_FILE, evaluation.as_dict())
-        if not interrupted:
-            certificate, refused = self.judges.certificate(problem, result.core, result.policy)
-            if folder and certificate:
-                folder.write_judged(CERTIFICATE_FILE, certificate.as_dict())
-        return replace(
-            result,
-            evaluation=evaluation,
-            certificate=certificate,
-            not_evaluated=not_evaluated,
-            refused=refused,
-        )

@@ -3,6 +3,7 @@
 from .folder import (
     CERTIFICATE_FILE,
     EVALUATION_FILE,
+    REALITY_FILE,
     RUN_FILE,
     TRACE_FILE,
     RunFolder,
@@ -19,6 +20,7 @@ __all__ = [
     "CERTIFICATE_FILE",
     "EVALUATION_FILE",
     "NO_LIMIT",
+    "REALITY_FILE",
     "RUN_FILE",
     "TRACE_FILE",
     "CompiledLoop",

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .trace import Trace
 VERSION = 2
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
-EVALUATION_FILE, CERTIFICATE_FILE = "evaluation.json", "certificate.json"
+EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE = "evaluation.json", "certificate.json", "reality.json"
 _LEFT_OUT = (None, "auto")  # values of settings that a planner fills in by itself
 
 
@@ -30,7 +30,9 @@ class Started(NamedTuple):
 
     planner: str
     settings: dict[str, Any]  # as JSON types; arrays are replaced by a digest
-    budget: int | None
+    budget: int | None  # with what was reserved for rollouts of the policy
+    reality: float  # the share that was reserved
+    reality_queries: int  # spent on such rollouts so far
 
     def make(self) -> Planner:
         """The planner of that run; raises FileError if it is not built in."""
@@ -51,12 +53,21 @@ class Started(NamedTuple):
         return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
 
 
+class Reserve(Protocol):
+    """A part of the budget that is reserved for rollouts of the policy."""
+
+    share: float
+    budget: int  # the whole
+    queries: int  # spent
+
+
 class RunFolder:
     """The folder in which a run keeps its files. A checkpoint can be resumed only if `config` agrees."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config: dict[str, Any] = {}
+        self.facing: Reserve | None = None  # what is reserved for rollouts of the policy
         self.core_file: str | None = None  # the digest of the pairs in core.npz
 
     def started(self) -> Started | None:
@@ -67,8 +78,11 @@ class RunFolder:
         _, meta = files.read_npz(path, KIND, VERSION)
         try:
             config, budget = meta["config"], meta.get("budget")
-            settings = dict(config["settings"])
-            return Started(str(config["planner"]), settings, None if budget is None else int(budget))
+            return Started(
+                planner=str(config["planner"]), settings=dict(config["settings"]),
+                budget=None if budget is None else int(budget), reality=float(meta.get("reality", 0.0)),
+                reality_queries=int(meta.get("reality_queries", 0)),
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise FileError(f"{path} does not say what it is a checkpoint of ({error}).") from None
 
@@ -90,6 +104,9 @@ class RunFolder:
             "seconds": run.seconds,
             "budget": run.budget,
         }
+        if self.facing is not None:
+            share, spent = self.facing.share, self.facing.queries
+            meta |= {"budget": self.facing.budget, "reality": share, "reality_queries": spent}
         arrays = {f"state.{name}": np.asarray(value) for name, value in run.loop.state._asdict().items()}
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
@@ -138,7 +155,7 @@ class RunFolder:
         except FileError:
             same = False
         if not same:
-            for name in (EVALUATION_FILE, CERTIFICATE_FILE):
+            for name in (EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE):
                 self.write_judged(name, None)
 
     def write_judged(self, name: str, record: dict[str, Any] | None) -> None:
@@ -147,6 +164,14 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         else:
             files.write_json(self.path / name, record)
+
+    def read_judged(self, name: str) -> dict[str, Any] | None:
+        """What `write_judged` wrote; None if there is nothing that can be read."""
+        try:
+            record = json.loads((self.path / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return record if isinstance(record, dict) else None
 
     def write_core(self, core: CoreSet, problem: Problem) -> None:
         """Save core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""

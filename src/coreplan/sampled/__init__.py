@@ -1,5 +1,6 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
+from .beliefs import Beliefs
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, losses
 from .lp import Found, solve_sampled
@@ -31,6 +32,7 @@ __all__ = [
     "MOST_COORDINATES",
     "NOTHING",
     "Accuracy",
+    "Beliefs",
     "Equations",
     "FixedPoint",
     "Found",

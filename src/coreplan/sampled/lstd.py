@@ -146,6 +146,12 @@ class Equations:
         _moment(self.samples.phi, self.w, y, b)
         return b
 
+    def evaluate(self, theta: FloatArray, discount: float) -> FloatArray:
+        """The values `[d + 1]`, by LSTD-Q on these samples, of the policy that is greedy in `theta [d + 1]`."""
+        choice = np.empty(len(self.w), dtype=np.int64)
+        greedy(self.samples.next_phi, theta, choice)
+        return self._evaluate(choice, self._moment(self.samples.rewards), discount)
+
     def gain(self, theta: FloatArray, discount: float) -> float:
         """How much the greedy policy of `theta` gains over the uniform one, as a mean of V over the samples' next states.
 
@@ -153,9 +159,7 @@ class Equations:
         times theta is the mean of V over the next states.
         """
         s, b = self.samples, self._moment(self.samples.rewards)
-        choice = np.empty(len(self.w), dtype=np.int64)
-        greedy(s.next_phi, theta, choice)
-        own = self._evaluate(choice, b, discount)
+        own = self.evaluate(theta, discount)
         C = np.zeros((self.size, self.size))
         _cross_uniform(s.phi, s.next_phi, self.w, C)
         uniform = self._solve(C, b, discount)

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base import InputError, require_positive
+from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -127,6 +128,9 @@ class CoreMirror(Planner):
             return ReadOut(state.mean_J.copy(), self.beta)
         scale = self._scale(state) if self.output == "softmax" else math.inf
         return ReadOut(state.mean.copy(), scale)
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        return Beliefs(state.mean) if state.sweeps[0] else None
 
     def verdict(self, state: State) -> Verdict | None:
         sweeps, horizon = int(state.sweeps[0]), 1.0 / (1.0 - self.setup.discount)

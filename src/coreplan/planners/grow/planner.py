@@ -12,7 +12,7 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, States, require_count, require_positive
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
-from ...sampled import Equations, WeightedSamples, gram, greedy, grown, kept_gain
+from ...sampled import Beliefs, Equations, WeightedSamples, gram, greedy, grown, kept_gain
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -210,10 +210,7 @@ class Grow(Planner):
     def _next_round(self, state: State) -> State:
         """Solve on all samples, then give the chains new tasks."""
         n, setup = state.filled, self.setup
-        s = WeightedSamples(
-            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
-            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
-        )  # fmt: skip
+        s = self._samples(state, n)
         equations = Equations(s, setup.dimension, self.ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
         theta = equations.iterate(s.rewards, discount, state.theta)
@@ -232,6 +229,13 @@ class Grow(Planner):
             return state._replace(gain_kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
         bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
+
+    def _samples(self, state: State, n: int) -> WeightedSamples:
+        """The first n samples."""
+        return WeightedSamples(
+            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
+            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
+        )  # fmt: skip
 
     def _sent(self, state: State) -> State:
         """Give the chains new kinds: more are curious while there is a frontier, or while all rewards were the same."""
@@ -280,6 +284,14 @@ class Grow(Planner):
         if n == 0:
             return None
         return CoreSet.distinct(state.states[:n], state.actions[:n])
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        """Values of the policy at the true discount; the policy itself was found with a shorter horizon."""
+        if state.rounds == 0:
+            return None
+        equations = Equations(self._samples(state, state.solved), self.setup.dimension, self.ridge)
+        theta = equations.evaluate(state.theta, self.setup.discount)
+        return Beliefs(theta[:-1], float(theta[-1]))
 
     def verdict(self, state: State) -> Verdict | None:
         n, choice = state.filled, self.setup.n_actions > 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base import FloatArray, InputError, require_count, require_positive
 from ...features import Phi, length
-from ...sampled import Stored
+from ...sampled import Beliefs, Stored
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict, with_stored
@@ -174,6 +174,11 @@ class OptimisticPrimalDual(Planner):
 
     def policy(self, state: State) -> ReadOut:
         return ReadOut(state.Theta.copy(), 1.0)
+
+    def beliefs(self, state: State) -> Beliefs | None:
+        t = state.sweeps
+        mean = state.sum_z * 2 / (t * (t + 1)) if t else state.sum_z
+        return Beliefs(self.setup.frame.coordinates.theta(mean)) if t else None
 
     def verdict(self, state: State) -> Verdict | None:
         inflow = 1 - self.setup.discount

@@ -1,0 +1,99 @@
+"""Reality in every plan: how many queries go to rollouts of the policy, and what they say about the verdict."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..base import CoreplanError, InputError
+from ..judge import ENOUGH, LEAST, Reality, Rule, face_reality, price
+from ..planners import Verdict, with_reality
+from ..policy import SoftmaxPolicy
+from ..problem import Problem
+from ..run import Run
+from ..sampled import Accuracy
+
+SHARE = 0.1  # of the budget, or of what an accuracy took
+
+
+class RealityCheck:
+    """The part of a run's budget that is reserved for rollouts of its policy, and what was spent of it.
+
+    `share` of the budget is reserved before the run starts. A run that stops at an accuracy spends that share of what the
+    accuracy took, but more where that would tell nothing: up to as many queries as the accuracy took if that buys a good
+    verdict (`judge.ENOUGH` rollouts), and up to twice as many if that buys a first one (`judge.LEAST` rollouts).
+    """
+
+    def __init__(self, problem: Problem, share: Any, baseline: Any, budget: int, seed: int) -> None:
+        self.share, self.budget, self.seed, self.baseline = require_share(share), int(budget), seed, baseline
+        if baseline is not None:
+            Rule(problem, baseline, "baseline")  # refused before the first query
+        self.queries = 0  # spent so far, in this session and in earlier ones of the same run
+
+    @property
+    def reserved(self) -> int:
+        """Queries that the planner does not get."""
+        return int(self.share * self.budget)
+
+    def _affordable(self, run: Run) -> int:
+        """Queries for rollouts now."""
+        used, left = run.simulator.queries, self.budget - run.simulator.queries - self.queries
+        if getattr(run.planner, "epsilon", None) is None:
+            return max(min(self.reserved - self.queries, left), 0)
+        compared = self.baseline is not None
+        least, enough = price(run.problem, compared, LEAST), price(run.problem, compared, ENOUGH)
+        return max(min(max(int(self.share * used), min(used, enough), min(2 * used, least)), left), 0)
+
+    def measured(self, run: Run, policy: SoftmaxPolicy) -> tuple[Reality | None, str]:
+        """What the policy earned, or why that is not known."""
+        queries = self._affordable(run)
+        beliefs = run.planner.beliefs(run.loop.state)
+        found = face_reality(
+            run.problem, policy, queries=queries, seed=self.seed, beliefs=beliefs, baseline=self.baseline
+        )
+        self.queries += found.queries
+        if found.fault is not None:
+            if not isinstance(found.fault, (CoreplanError, KeyboardInterrupt)):
+                raise found.fault
+            return None, f"Its rollouts failed: {found.fault}" if str(
+                found.fault
+            ) else "Its rollouts were interrupted."
+        if found.earned is None:
+            return (
+                None,
+                f"{queries:,} queries are too few for rollouts; a first verdict needs about {found.least:,}.",
+            )
+        return found, ""
+
+    def verdict(self, own: Verdict | None, found: Reality, run: Run) -> tuple[Verdict | None, str]:
+        """The verdict with what rollouts say, and what they cannot say."""
+        missing = ""
+        if found.gain is None:
+            missing = (
+                f"There were no queries left for the uniform policy; a verdict needs about {found.least:,}."
+            )
+        elif found.excess is not None and found.believed is not None and found.uniform is not None:
+            claimed = max(found.believed - found.uniform.value, found.gain.value)
+            half = (found.excess.high - found.excess.low) / 2
+            if claimed > 0 and half > 0.5 * claimed:
+                cost = math.ceil(found.queries * (2.0 * half / claimed) ** 2)
+                missing = (
+                    f"The rollouts do not resolve whether the policy earns what it is believed to: about {cost:,} queries "
+                    "would."
+                )
+        accuracy = Accuracy.of(getattr(run.planner, "epsilon", None))
+        target = 0.0
+        if accuracy is not None and found.gain is not None:
+            target = accuracy.target(max(found.gain.value, 0.0))
+        return with_reality(own, found, target, found.where), missing
+
+
+def require_share(share: Any) -> float:
+    """`reality` as a float in [0, 1); raises InputError if it is not one."""
+    number = isinstance(share, (int, float)) and not isinstance(share, bool)
+    if not number or not 0.0 <= share < 1.0:
+        raise InputError(
+            f"`plan(reality=...)` is the share of the budget for rollouts of the policy, from 0 (none) to below 1; got "
+            f"{share!r}."
+        )
+    return float(share)

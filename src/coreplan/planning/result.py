@@ -1,0 +1,110 @@
+"""`Plan`: the policy, how it was found, and what it earns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..core import CoreSet
+from ..judge import Certificate, Evaluation, Reality
+from ..planners import Planner, Status
+from ..policy import SoftmaxPolicy
+from ..run import Trace
+from ..sampled import Stored
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The result of a run: the policy, how it was found, and what it earns. `print` shows it in about ten lines."""
+
+    policy: SoftmaxPolicy
+    queries: int  # all of them, those of rollouts included
+    status: Status
+    trace: Trace
+    initial_draws: int  # draws from nu0, counted apart from queries
+    seconds: float  # planning time, without compilation and without computing the trace's values
+    warmup_seconds: float
+    # With every hyperparameter filled in; None for a loaded run of a planner that is not built in.
+    planner: Planner | None
+    settings: dict[str, Any]  # the planner's hyperparameters as JSON types
+    reason: str = ""  # why the result is doubtful, and the cure; or the accuracy that the planner estimates
+    core: CoreSet | None = None  # the core set that was used, or the pairs that the planner chose
+    stored: Stored | None = None  # the samples that the planner stored, for other planners to solve on
+    evaluation: Evaluation | None = None  # if requested
+    certificate: Certificate | None = None  # if requested
+    not_evaluated: str = ""  # why there is no evaluation although it was requested
+    refused: str = ""  # why there is no certificate although it was requested
+    reality: Reality | None = None  # what the policy earned in rollouts
+    reality_queries: int = 0  # the part of `queries` that went to these rollouts
+    no_verdict: str = ""  # why the rollouts tell nothing, or not enough, and what would
+    problem_name: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """How the run ended, after how many queries of the planner, and the reason."""
+        return f"{self.status.after(self.queries - self.reality_queries)} {self.reason}".strip()
+
+    @property
+    def believed(self) -> float | None:
+        """The value that the planner's solution gives to its policy; None if it has none, or no rollouts were made."""
+        return None if self.reality is None else self.reality.believed
+
+    @property
+    def earned(self) -> Evaluation | None:
+        """The value that rollouts of the policy earned, with its interval; None if no rollouts were made."""
+        return None if self.reality is None else self.reality.earned
+
+    @property
+    def uniform(self) -> Evaluation | None:
+        """The value that rollouts of the uniform policy earned."""
+        return None if self.reality is None else self.reality.uniform
+
+    @property
+    def baseline(self) -> Evaluation | None:
+        """The value that rollouts of the baseline earned, if one was given."""
+        return None if self.reality is None else self.reality.baseline
+
+    def __str__(self) -> str:
+        name = "" if self.planner is None else self.planner.name
+        rows = [("plan", f"{self.problem_name} by {name}".strip()), *self._values()]
+        rows.append(("queries", f"{self.queries:,}" + self._apart()))
+        rows.append(("policy", f"{len(self.policy.theta)} numbers"))
+        text = [f"{what:<9} {said}" for what, said in rows]
+        return "\n".join([*text, self.sentence, *([self.no_verdict] if self.no_verdict else [])])
+
+    def _apart(self) -> str:
+        return (
+            f", {self.reality_queries:,} of them for rollouts of the policy" if self.reality_queries else ""
+        )
+
+    def _values(self) -> list[tuple[str, str]]:
+        """One row per known value."""
+        rows = []
+        exact = self.evaluation if self.evaluation is not None and self.evaluation.exact else None
+        known = self.earned or exact or self.evaluation
+        if self.evaluation is not None:
+            rows.append(("value", said(self.evaluation)))
+        if self.earned is not None:
+            rows.append(("earned", said(self.earned)))
+        if self.believed is not None and known is not None:
+            zero, one = known.units
+            rows.append(("believed", f"{self.believed:.4f} = {zero + (one - zero) * self.believed:.6g}"))
+        for what, found in (("uniform", self.uniform), ("baseline", self.baseline)):
+            if found is not None:
+                rows.append((what, said(found)))
+        if exact is not None and exact.sub is not None:
+            rows.append(("optimum", f"{exact.optimum:.4f}, gap {exact.gap:.4f}, sub {exact.sub:.4f}"))
+        if self.certificate is not None:
+            rows.append(("certified", self.certificate.sentence))
+        return rows
+
+
+def said(found: Evaluation) -> str:
+    """A value with its interval, normalised and in the user's own units (the discounted sum of rewards)."""
+    own = found.returns
+    if found.exact:
+        return f"{found.value:.4f} = {own.value:.6g} in your rewards, discounted; exact"
+    return (
+        f"{found.value:.4f} ({found.low:.4f} to {found.high:.4f}) = {own.value:.5g} ({own.low:.5g} to {own.high:.5g}) "
+        f"in your rewards, discounted; {found.rollouts:,} rollouts"
+    )
