@@ -13,5 +13,4 @@ problem = coreplan.from_gymnasium(CartPoleFunctional(), features, discount=0.95)
 # From nodes at full speed the cart gets faster than 3 and leaves the box; no good policy is ever there.
 warnings.simplefilter("ignore", coreplan.CoverageWarning)
 result = coreplan.plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", coreplan.evaluate(problem, result.policy, rollouts=100))  # 1 is never falling
+print(result)

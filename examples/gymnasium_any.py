@@ -25,5 +25,4 @@ state = {"get_state": lambda env: [env.x], "set_state": lambda env, x: setattr(e
 features = coreplan.problem.interpolation(low=[-1], high=[1], shape=[9], n_actions=2)
 problem = coreplan.from_gymnasium(Drifting(), features, 0.9, reward_range=(0, 1), **state)
 result = coreplan.plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", coreplan.evaluate(problem, result.policy, rollouts=200))
+print(result)

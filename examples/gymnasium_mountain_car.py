@@ -10,8 +10,7 @@ features = interpolation(
 )  # position, velocity
 problem = coreplan.from_gymnasium("MountainCar-v0", features, discount=0.99)
 result = coreplan.plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", coreplan.evaluate(problem, result.policy, rollouts=20))
+print(result)
 
 env, steps = gymnasium.make("MountainCar-v0"), []  # with its limit of 200 steps
 for seed in range(10):

@@ -4,6 +4,4 @@ import coreplan
 
 problem = coreplan.from_gymnasium("FrozenLake-v1", discount=0.95)  # one-hot features, state 16 is the end
 result = coreplan.plan(problem, epsilon="1%", evaluate=True)
-print(result.sentence)
-judged = result.evaluation
-print(f"value {judged.value:.4f}, optimum {judged.optimum:.4f}, uniform policy {judged.uniform:.4f}")
+print(result)

@@ -8,8 +8,7 @@ from coreplan.problem import alive, interpolation
 features = interpolation((-1.2, -0.07), (0.6, 0.07), (31, 31), n_actions=3)  # position, velocity
 problem = coreplan.from_gymnax("MountainCar-v0", features, discount=0.995)
 result = coreplan.plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", coreplan.evaluate(problem, result.policy, rollouts=100))
+print(result)
 
 env, steps = gymnasium.make("MountainCar-v0"), []
 for seed in range(10):

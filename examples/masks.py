@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import FunctionModel, Problem, evaluate, plan
+from coreplan import FunctionModel, Problem, plan
 from coreplan.problem import one_hot
 
 
@@ -22,7 +22,6 @@ def step(rng, states, actions):
 model = FunctionModel(4, lambda rng, n: rng.integers(8, size=n), step)
 problem = Problem(model, one_hot(9, 4), discount=0.9, mask=mask)
 result = plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", evaluate(problem, result.policy))
+print(result)
 p = result.policy.probabilities(np.arange(9))
 print(f"core pairs: {len(result.core)} of 36; probability of forbidden moves {p[~mask(np.arange(9))].max()}")

@@ -12,7 +12,6 @@ R = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])  # [S, A]
 
 problem = from_matrices([wait, cut], R, discount=0.9, nu0=[1, 0, 0])
 result = plan(problem, epsilon="1%", evaluate=True)  # exact: the matrices are known
-print(result.sentence)
-judged, names = result.evaluation, np.array(["young", "middle", "old"])
-print(f"value {judged.value:.4f}, optimum {judged.optimum:.4f}, uniform policy {judged.uniform:.4f}")
+print(result)
+names = np.array(["young", "middle", "old"])
 print("cuts when", names[result.policy.act(np.arange(3), rng=0) == 1])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import FunctionModel, Problem, evaluate, plan
+from coreplan import FunctionModel, Problem, plan
 from coreplan.problem import polynomial
 
 
@@ -22,5 +22,5 @@ problem = Problem(
     reward_range=(0.3, 1.0),
 )
 result = plan(problem, budget=20_000)  # Grow cannot tell its accuracy, so it takes a budget
-print(result.sentence)
-print(f"{len(result.core)} distinct pairs were queried; earned", evaluate(problem, result.policy))
+print(result)
+print(f"{len(result.core)} distinct pairs were queried")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import NoiseModel, Problem, compare_policies, evaluate, plan
+from coreplan import NoiseModel, Problem, compare_policies, plan
 from coreplan.problem import interpolation
 
 
@@ -22,7 +22,6 @@ problem = Problem(
     reward_range=(-0.4, 1.0),
 )
 result = plan(problem, epsilon="1%")  # Sobol noise by default, where the simulator is a function of its noise
-print(result.sentence)
-print("earned", evaluate(problem, result.policy))
+print(result)
 # The policy against always action 1, both with the same starts and the same noise.
 print(compare_policies(problem, result, 1))

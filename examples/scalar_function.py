@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import Problem, ScalarModel, evaluate, plan
+from coreplan import Problem, ScalarModel, plan
 from coreplan.problem import interpolation
 
 
@@ -23,6 +23,5 @@ problem = Problem(
     reward_range=(-0.1, 1.0),
 )
 result = plan(problem, epsilon="1%")
-print(result.sentence)
-print("earned", evaluate(problem, result.policy, rollouts=50))
+print(result)
 print("rows at", {x: int(result.policy.act(np.array([[x]]), rng=0)[0]) for x in (0.1, 0.5, 0.9)})

@@ -15,6 +15,4 @@ for method in ("hull", "projection", "farthest"):
 chosen = select(pool, tolerance=0.02)
 print(f"within 0.02 of every pair gathered: {len(chosen.core)} pairs")
 result = coreplan.plan(problem, chosen.core, epsilon="1%", evaluate=True)
-print(result.sentence)  # doubtful: better policies lead to states that the uniform one did not reach
-judged = result.evaluation
-print(f"value {judged.value:.4f}, optimum {judged.optimum:.4f}, uniform policy {judged.uniform:.4f}")
+print(result)  # doubtful: better policies lead to states that the uniform one did not reach

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.preprocessing import SplineTransformer
 
-from coreplan import FunctionModel, Problem, evaluate, plan
+from coreplan import FunctionModel, Problem, plan
 from coreplan.problem import sklearn_features
 
 
@@ -22,5 +22,4 @@ features = sklearn_features(splines, n_actions=2, states=sample, intercept=False
 core_pairs = (np.repeat(np.linspace(-1, 1, 5)[:, None], 2, axis=0), np.tile([0, 1], 5))
 problem = Problem(FunctionModel(2, initial, step), features, discount=0.9, core_pairs=core_pairs)
 result = plan(problem, epsilon="1%")
-print(f"d = {features.dimension}.", result.sentence)
-print("earned", evaluate(problem, result.policy))
+print(result)
