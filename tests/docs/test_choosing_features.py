@@ -111,7 +111,7 @@ def quoted(results):
     for n, name in ((4, "4"), (7, "7"), (11, "11"), (31, "31, one per unit")):
         row = stock[n]
         yield f"| {name} | {row['size']:,} | {row['queries']:,.0f} | {short(row['sub'])} |"
-    for n, name in (("5 x 5", "a square with walls, 5 x 5 nodes"), ("21 x 21", "the same, 21 x 21"),
+    for n, name in (("5 x 5", "a square with three walls, 5 x 5 nodes"), ("21 x 21", "the same, 21 x 21"),
                     ("41 x 41", "the same, 41 x 41: one per cell")):  # fmt: skip
         yield believed_row(name, by["square"][n])
     yield believed_row("inventory, 4 nodes per axis", stock[4])
