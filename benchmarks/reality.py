@@ -117,7 +117,7 @@ def cases() -> Iterator[Case]:
         yield Case("queue", f"hats on {len(nodes)} nodes", other(queue, phi), None)
     for degree in (1, 2, 3):
         phi = lambda A, k=degree: polynomial([0.0], [199.0], k, A)  # noqa: E731
-        yield Case("queue", f"polynomials of degree {degree}", other(queue, phi), 10_000)
+        yield Case("queue", f"polynomials of degree {degree}", other(queue, phi), 40_000)
     for nodes in ([0, 5], [0, 3, 5], [0, 1, 3, 5]):
         yield Case("river-swim", f"hats on {len(nodes)} of 6", swim("river-swim", 6, nodes), None)
     for nodes in ([0, 15, 29], [0, 4, 8, 12, 17, 21, 25, 29], list(range(30))):

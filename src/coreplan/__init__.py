@@ -24,7 +24,16 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import sampled as sampled
     from . import simulate as simulate
     from . import theory as theory
-    from .base import CoreplanError, CoverageWarning, FeatureError, FileError, InputError, SimulatorError
+    from .base import (
+        CoreplanError,
+        CoreplanWarning,
+        CoverageWarning,
+        FeatureError,
+        FileError,
+        InputError,
+        ReproducibilityWarning,
+        SimulatorError,
+    )
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
     from .judge import Certificate, Comparison, Evaluation, Report, certify, check, compare_policies, evaluate
@@ -53,6 +62,7 @@ __all__ = [
     "CoreMirror",
     "CoreSet",
     "CoreplanError",
+    "CoreplanWarning",
     "CoverageWarning",
     "Evaluation",
     "FeatureError",
@@ -70,6 +80,7 @@ __all__ = [
     "PrimalDual",
     "Problem",
     "Report",
+    "ReproducibilityWarning",
     "SampledLP",
     "ScalarModel",
     "SimulatorError",
@@ -94,7 +105,8 @@ __all__ = [
 
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
-        "CoreplanError", "CoverageWarning", "FeatureError", "FileError", "InputError", "SimulatorError",
+        "CoreplanError", "CoreplanWarning", "CoverageWarning", "FeatureError", "FileError", "InputError",
+        "ReproducibilityWarning", "SimulatorError",
     ),
     "bench": (),
     "cli": (),

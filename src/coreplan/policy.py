@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import FileError, FloatArray, InputError, IntArray, States, as_generator, files
-from .features import Features, checked, fingerprint
+from .base import FileError, FloatArray, InputError, States, as_generator, files
+from .features import Features, as_batch, checked, fingerprint
 from .features import kernels as softmax
 from .problem import ZOO, Problem, make
 
@@ -60,36 +60,43 @@ class SoftmaxPolicy:
         """The policy that takes every action with the same probability: the paper's pi_1."""
         return cls(np.zeros(features.dimension), 1.0, features)
 
-    def probabilities(self, states: States) -> FloatArray:
-        """pi(a|x) for a batch of states: `[n, A]`."""
-        features, states = self._ready(states)
+    def probabilities(self, states: Any) -> FloatArray:
+        """pi(a|x) for a batch of states, `[n, A]`, or for one state, `[A]`."""
+        features, states, one = self._ready(states)
         p = np.empty((len(states), features.n_actions))
         softmax.probabilities(checked(features, states), self.theta, self.scale, p)
-        return p
+        return p[0] if one else p
 
-    def act(self, states: States, rng: np.random.Generator | int) -> IntArray:
-        """One action for each state of the batch, `[n]`. `rng` is a seed, or a Generator whose stream is continued."""
-        features, states = self._ready(states)
+    def act(self, states: Any, rng: np.random.Generator | int | None = None) -> Any:
+        """One action for each state of a batch, `[n]`, or the action at one state, an int.
+
+        `rng` is a seed, or a Generator whose stream is continued; a greedy policy (infinite scale) needs none. One state is
+        told from a batch by the shape that the features declare; where they declare none, the first axis is the batch. If
+        states have a terminal column, it may be left out for living states, so that an environment's observation will do.
+        """
+        features, states, one = self._ready(states)
+        if rng is None and np.isfinite(self.scale):
+            raise InputError(
+                f"This policy draws its actions at random, from a softmax of scale {self.scale:g}, and so `act` needs a "
+                "source of randomness: act(states, rng), with a seed or a generator such as np.random.default_rng(0)."
+            )
         n = len(states)
         actions = np.empty(n, dtype=np.int64)
-        u = as_generator(rng).random(n)
+        u = np.zeros(n) if rng is None else as_generator(rng).random(n)
         softmax.act(
             checked(features, states), self.theta, self.scale, u, np.empty(features.n_actions), actions
         )
-        return actions
+        return int(actions[0]) if one else actions
 
-    def _ready(self, states: States) -> tuple[Features, States]:
+    def _ready(self, states: Any) -> tuple[Features, States, bool]:
+        """The features, the states as a batch, and whether one state was given."""
         if self.features is None:
             raise InputError(
                 "This policy was loaded without its features, so it cannot act. Load it with "
                 "load_policy(path, problem=...), giving the problem it was planned for."
             )
-        states = np.asarray(states)
-        if states.ndim == 0:
-            raise InputError(
-                "States come in batches: the first axis is the batch. For one state x give x[None]."
-            )
-        return self.features, states
+        states, one = as_batch(self.features, states)
+        return self.features, states, one
 
     def save(self, path: str | Path) -> None:
         """Write the policy to `path` (a `.npz` of numbers), atomically."""
@@ -145,3 +152,14 @@ def _differences(saved: Any, features: Features) -> str:
         return "its description is missing"
     keys = [k for k in here if saved.get(k) != here[k]]
     return ", ".join(f"{k} is {saved.get(k)!r} in the file and {here[k]!r} here" for k in keys) or "unknown"
+
+
+def policy_of(who: str, policy: Any) -> SoftmaxPolicy:
+    """The policy that a judge is given, or that of a plan; else an InputError that names the judge."""
+    found = getattr(policy, "policy", policy)  # a Plan carries its policy
+    if not isinstance(found, SoftmaxPolicy):
+        raise InputError(
+            f"`{who}(policy=...)` must be a SoftmaxPolicy, as plan(...).policy and load_policy give, or a Plan; got "
+            f"{type(policy).__name__}. Plan first."
+        )
+    return found

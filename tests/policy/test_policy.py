@@ -200,10 +200,7 @@ def test_bad_policies(theta, scale, words):
         SoftmaxPolicy(theta, scale, coreplan.make("river-swim").features)
 
 
-def test_one_state_is_a_batch_of_one():
-    problem = coreplan.make("river-swim")
-    policy = SoftmaxPolicy.uniform(problem.features)
-    with pytest.raises(coreplan.InputError, match="batch"):
-        policy.act(np.array(3), 0)
+def test_an_unknown_state_is_named():
+    policy = SoftmaxPolicy.uniform(coreplan.make("river-swim").features)
     with pytest.raises(coreplan.FeatureError, match="state 99"):
         policy.act(np.array([99]), 0)

@@ -49,9 +49,11 @@ def test_scalar_states_may_be_arrays_and_may_be_changed_in_place():
 
 
 def test_scalar_states_of_two_shapes():
-    model = ScalarModel(2, lambda rng: 0, lambda rng, x, a: (0.0, [0] * (int(x) + 1)))
+    model = ScalarModel(2, lambda rng: [0] * int(rng.integers(1, 3)), lambda rng, x, a: (0.0, [0] * int(a)))
     with pytest.raises(coreplan.SimulatorError, match=r"one shape, got \(1,\) and \(2,\)"):
-        model.step(None, np.array([0, 1]), np.array([0, 0]))
+        model.initial(np.random.default_rng(0), 50)
+    with pytest.raises(coreplan.SimulatorError, match=r"shape \(2,\) where the state has shape \(1,\)"):
+        model.step(None, np.array([[0], [1]]), np.array([1, 2]))
 
 
 def compare_with_stream(model, core):

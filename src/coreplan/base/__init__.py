@@ -2,10 +2,12 @@
 
 from .errors import (
     CoreplanError,
+    CoreplanWarning,
     CoverageWarning,
     FeatureError,
     FileError,
     InputError,
+    ReproducibilityWarning,
     SimulatorError,
     nearest,
     require_choice,
@@ -29,6 +31,7 @@ from .types import FloatArray, IntArray, States, as_states, digest
 __all__ = [
     "SHARE",
     "CoreplanError",
+    "CoreplanWarning",
     "CoverageWarning",
     "FeatureError",
     "FileError",
@@ -37,6 +40,7 @@ __all__ = [
     "InputError",
     "IntArray",
     "Lane",
+    "ReproducibilityWarning",
     "SimulatorError",
     "States",
     "as_generator",

@@ -33,7 +33,15 @@ class FileError(CoreplanError, OSError):
     """A policy, checkpoint or run folder that cannot be read, written or trusted."""
 
 
-class CoverageWarning(UserWarning):
+class CoreplanWarning(UserWarning):
+    """Base of all warnings; its message is written for a person, and the command line prints it as one line."""
+
+
+class ReproducibilityWarning(CoreplanWarning):
+    """The simulator draws from a source that coreplan does not control: the same seed does not give the same bits."""
+
+
+class CoverageWarning(CoreplanWarning):
     """States lie outside the box that the features were made for: not an error, but the policy may be poor there."""
 
 

@@ -6,7 +6,8 @@ Nothing heavy is imported here or at the top of a command's file, so that `--hel
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
@@ -39,6 +40,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 def main() -> None:
     """The entry point: an error that coreplan raises on purpose is printed as a paragraph on stderr, without a traceback."""
+    warnings.showwarning = _shown(warnings.showwarning)
     try:
         app()
     except MemoryError as error:
@@ -51,3 +53,19 @@ def main() -> None:
             raise
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, (InputError, FileError)) else 1)
+
+
+def _shown(usual: Any) -> Any:
+    """A `warnings.showwarning` that prints each of coreplan's own warnings once, as one line, and others as usual."""
+    said: set[str] = set()
+
+    def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+        from ..base import CoreplanWarning
+
+        if not issubclass(category, CoreplanWarning):
+            usual(message, category, *where, **more)
+        elif str(message) not in said:  # a run and the rollouts after it may both warn
+            said.add(str(message))
+            print(f"warning: {message}", file=sys.stderr)
+
+    return show

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,28 @@ import typer
 ProblemName = Annotated[
     str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
 ]
-Queries = Annotated[int, typer.Option(help="The number of simulator queries.")]
+
+
+def count(text: str | int) -> int:
+    """A whole number as people write it: 100000, 100_000 or 1e5."""
+    try:
+        number = Decimal(str(text))
+        if (
+            number == number.to_integral_value() and abs(number) < 10**100
+        ):  # larger ones would take for ever to write out
+            return int(number)
+    except (InvalidOperation, ArithmeticError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number, such as 100000, 100_000 or 1e5.")
+
+
+def Count(help: str) -> Any:
+    """An option for a count: how many queries, rollouts and the like."""
+    return typer.Option(parser=count, metavar="COUNT", help=help)
+
+
+Queries = Annotated[int, Count("The number of simulator queries.")]
+Horizon = Annotated[int | None, Count("End the problem after this many steps.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .arguments import AsJson, Queries, Seed, print_json, reserved_stdout
+from .arguments import AsJson, Horizon, Queries, Seed, print_json, reserved_stdout
 
 if TYPE_CHECKING:
     from ..judge import Certificate
@@ -21,6 +21,7 @@ def certify(
     problem: Annotated[
         str | None, typer.Option(help="The problem, if it is not built in: path/to/file.py:name.")
     ] = None,
+    horizon: Horizon = None,
     queries: Queries = 50_000,
     confidence: Annotated[float, typer.Option(help="The probability that both bounds hold.")] = 0.95,
     seed: Seed = 0,
@@ -38,7 +39,11 @@ def certify(
     from . import show
 
     with reserved_stdout(as_json):
-        where = problem_by_name(problem) if problem else None
+        where = problem_by_name(problem, horizon) if problem else None
+        if horizon is not None and where is None:
+            raise InputError(
+                "`--horizon` goes with `--problem`; a built-in problem has its horizon in its name."
+            )
         policy = load_policy(run, where)
         if where is None and policy.features is None:
             raise InputError(

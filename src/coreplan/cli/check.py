@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from .arguments import AsJson, ProblemName, Queries, Seed, print_json, reserved_stdout
+from .arguments import AsJson, Horizon, ProblemName, Queries, Seed, print_json, reserved_stdout
 
 
 def check(
     problem: ProblemName,
     core: Annotated[str | None, typer.Option(help="A core set: a file core.npz, or a run's folder.")] = None,
+    horizon: Horizon = None,
     queries: Queries = 20_000,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -25,7 +26,7 @@ def check(
 
     with reserved_stdout(as_json):
         pairs = CoreSet.load(Path(core) / CORE_FILE if Path(core).is_dir() else core) if core else None
-        report = check_assumptions(problem_by_name(problem), pairs, queries=queries, seed=seed)
+        report = check_assumptions(problem_by_name(problem, horizon), pairs, queries=queries, seed=seed)
     if as_json:
         print_json(report.as_dict())
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import AsJson, ProblemName, Seed, print_json, reserved_stdout
+from .arguments import AsJson, Count, Horizon, ProblemName, Seed, print_json, reserved_stdout
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -23,8 +23,8 @@ def plan(
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option(
-            help="The most simulator queries; by default a million (grow: 100,000, sampled-lp: 10,000), with --epsilon "
+        Count(
+            "The most simulator queries; by default a million (grow: 100,000, sampled-lp: 10,000), with --epsilon "
             "ten million."
         ),
     ] = None,
@@ -34,6 +34,7 @@ def plan(
             help="Or the accuracy to stop at: 0.01, or 1% of the optimum's gain over uniform; by default 1% with plug-in."
         ),
     ] = None,
+    horizon: Horizon = None,
     seed: Seed = 0,
     out: Annotated[
         str | None, typer.Option(help="A folder for the policy, the trace and checkpoints.")
@@ -44,7 +45,7 @@ def plan(
         typer.Option("--resume", help="Continue from the folder's checkpoint; omitted options are kept."),
     ] = False,
     rollouts: Annotated[
-        int | None, typer.Option(help="Rollouts to estimate the value if it is not exact; 0: none.")
+        int | None, Count("Rollouts to estimate the value if it is not exact; 0: none.")
     ] = None,
     certify: Annotated[
         bool,
@@ -68,7 +69,7 @@ def plan(
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
     require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
     with reserved_stdout(as_json):
-        where = problem_by_name(problem)
+        where = problem_by_name(problem, horizon)
         started = RunFolder(Path(out)).started() if resume and out else None
         name = planner or (started.planner if started else default_planner(where).name)
         chosen = planner_by_name(name, where, _settings(set_ or []), started)

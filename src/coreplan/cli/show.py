@@ -42,7 +42,7 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         units = problem.to_reward_units(record["value"])
         table.add_row(
             "in your rewards",
-            f"{units:.6g} per step, {units / (1 - problem.discount):.6g} discounted in total",
+            f"{units:.6g} per step, {problem.to_return_units(record['value']):.6g} discounted in total",
         )
     for name in ("optimum", "uniform", "gap", "sub"):
         table.add_row(name, _number(record[name]))

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from .arguments import AsJson, ProblemName, print_json, reserved_stdout
+from .arguments import AsJson, Count, ProblemName, print_json, reserved_stdout
 
 
 def tune(
     problem: ProblemName,
     epsilon: Annotated[float | None, typer.Option(help="The accuracy to be guaranteed by Theorem 1.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Or the number of queries.")] = None,
+    budget: Annotated[int | None, Count("Or the number of queries.")] = None,
     D: Annotated[float | None, typer.Option("--D", help="Radius of theta's ball.")] = None,
     as_json: AsJson = False,
 ) -> None:

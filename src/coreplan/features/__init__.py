@@ -1,6 +1,6 @@
 """Feature maps, batches of features (dense or sparse), and the operations on them."""
 
-from .bases import aggregation, fourier, polynomial, radial, radial_into, rectilinear, simplicial, tile_coding
+from .bases import aggregation, rectilinear, simplicial, tile_coding
 from .batch import (
     UNAVAILABLE,
     Phi,
@@ -10,6 +10,7 @@ from .batch import (
     as_sparse,
     available,
     column_means,
+    crossed,
     dense,
     distinct_rows,
     entries,
@@ -29,6 +30,8 @@ from .batch import (
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
+from .clock import Rows, TimeFeatures, at_time, time_nodes
+from .given import as_batch
 from .kernels import (
     add,
     best_scores,
@@ -47,7 +50,17 @@ from .maps import all_pairs, interpolate_into, interpolation, interpolation_core
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
-from .terminal import alive, ended, has_terminal, terminal_pairs, terminated, widened, with_terminal
+from .smooth import fourier, polynomial, radial, radial_into
+from .terminal import (
+    TerminalFeatures,
+    alive,
+    ended,
+    has_terminal,
+    terminal_pairs,
+    terminated,
+    widened,
+    with_terminal,
+)
 
 __all__ = [
     "SUMS",
@@ -60,20 +73,26 @@ __all__ = [
     "MaskedFeatures",
     "OutsideBox",
     "Phi",
+    "Rows",
     "Sparse",
+    "TerminalFeatures",
+    "TimeFeatures",
     "add",
     "aggregation",
     "alive",
     "all_pairs",
     "arrays",
+    "as_batch",
     "as_matrix",
     "as_sparse",
+    "at_time",
     "available",
     "best_scores",
     "check_core",
     "checked",
     "choose",
     "column_means",
+    "crossed",
     "dense",
     "distinct_rows",
     "ended",
@@ -123,6 +142,7 @@ __all__ = [
     "terminal_pairs",
     "terminated",
     "tile_coding",
+    "time_nodes",
     "unavailable_core",
     "weighted_l1",
     "widened",

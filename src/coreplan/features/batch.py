@@ -126,6 +126,23 @@ def forbid(phi: Phi, where: NDArray[np.bool_]) -> Phi:
     return phi
 
 
+def leading(phi: Phi, dimension: int) -> Phi:
+    """The features with their first `dimension` coordinates only; those that fall away must be zero."""
+    return phi if isinstance(phi, Sparse) else phi[..., :dimension]
+
+
+def crossed(phi: Phi, blocks: IntArray, weights: FloatArray, dimension: int) -> Sparse:
+    """psi (x) phi, sparse: the features `[n, A, ...]` of state n, times `weights[n, c]`, in block `blocks[n, c]` for each c.
+
+    A block holds `dimension` coordinates; there are c k nonzeros.
+    """
+    index, weight = as_sparse(phi)
+    n, A, _ = weight.shape
+    cells = blocks[:, None, :, None] * dimension + index[:, :, None, :]  # [n, A, c, k]
+    values = weights[:, None, :, None] * weight[:, :, None, :]
+    return Sparse(cells.reshape(n, A, -1), values.reshape(n, A, -1))
+
+
 # Conversion between the two forms.
 
 

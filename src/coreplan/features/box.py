@@ -57,7 +57,7 @@ class OutsideBox:
 
 def outside_box(features: Features, states: States) -> OutsideBox | None:
     """How far states `[n, D]` lie outside the features' box; None if none does, or if there is no box."""
-    if hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
+    while hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
         features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
     if box is None or len(states) == 0:
@@ -70,7 +70,10 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     outside = (excess > _ROUNDING * (high - low)).any(axis=1)
     if not outside.any():
         return None
-    n, i = np.unravel_index(np.argmax(excess / (high - low)), excess.shape)
+    width = np.where(
+        np.isfinite(high - low), high - low, 1.0
+    )  # nothing exceeds an edge at infinity, whatever the width
+    n, i = np.unravel_index(np.argmax(excess / width), excess.shape)
     clips = bool(getattr(features, "clips", False))
     return OutsideBox(
         outside=int(outside.sum()), total=len(states), coordinate=int(i), value=float(states[n, i]), low=float(low[i]),
@@ -83,7 +86,9 @@ class BoxWatch:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        base = getattr(features, "base", features)
+        base: Any = features
+        while hasattr(base, "base"):  # a wrapper, such as TerminalFeatures
+            base = base.base
         self.left = _PROBE if getattr(base, "box", None) is not None else 0
 
     def see(self, *batches: States) -> None:

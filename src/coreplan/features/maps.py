@@ -9,6 +9,7 @@ from numba import njit
 
 from ..base import FloatArray, InputError, IntArray, States
 from .batch import Phi, arrays, entries, is_sparse, n_actions
+from .periodic import as_flags, fold_into, joined, wrapped
 from .protocol import CompiledFeatures
 
 
@@ -107,8 +108,21 @@ def interpolate_into(data, states, out):
                 weight[n, a, c] = weight[n, 0, c]
 
 
+@njit(cache=True, nogil=True)
+def _interpolate_periodic(data, states, out):
+    base, low, high, periodic, fold = data
+    interpolate_into(base, wrapped(states, low, high, periodic), out)
+    fold_into(fold, out)
+
+
 def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int], least: int = 2) -> None:
     """Raise InputError unless low < high and shape >= `least` in every dimension."""
+    for name, value in (("low", low), ("high", high), ("shape", shape)):
+        if np.ndim(value) != 1:
+            raise InputError(
+                f"A grid takes one entry per coordinate of the state, in a list, even for a single coordinate: such as "
+                f"low=[0.0], high=[1.0], shape=[5]. Here {name} is {value!r}."
+            )
     sizes = len(low) == len(high) == len(shape) > 0
     if not sizes or min(shape) < least or not all(a < b for a, b in zip(low, high, strict=True)):
         raise InputError(
@@ -118,21 +132,25 @@ def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int]
 
 
 def interpolation(
-    low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
-) -> CompiledFeatures:
+    low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int, *,
+    periodic: Sequence[bool] | None = None,
+) -> CompiledFeatures:  # fmt: skip
     """Multilinear interpolation on a regular grid, one copy per action: d = nodes x A, k = 2^D nonzeros.
 
     phi(x, a) IS the vector of convex coefficients over (node, action) pairs. So the nodes, each with every action, are an
     exact core set (Assumption 1 holds with zero error), and of the paper's approximation errors only the inherent Bellman
     error remains. States outside the grid are clipped to it. Radius 1: weights are nonnegative and sum to 1.
+
+    `periodic`: one True or False per coordinate. A periodic coordinate, such as an angle from -pi to pi, counts modulo
+    high - low: its `shape` nodes are spread over one period, and the last cell leads back to the first node.
     """
     check_grid(low, high, shape)
-    lows, highs, nodes = (
-        np.array(low, dtype=float),
-        np.array(high, dtype=float),
-        np.array(shape, dtype=np.int64),
-    )
-    return CompiledFeatures(
+    lows, highs = np.array(low, dtype=float), np.array(high, dtype=float)
+    flags = as_flags("interpolation", periodic, lows, highs)
+    nodes = (
+        np.array(shape, dtype=np.int64) + flags
+    )  # a periodic axis has its first node again at the end, until joined
+    base = CompiledFeatures(
         interpolate_into,
         n_actions,
         int(nodes.prod()) * n_actions,
@@ -142,10 +160,11 @@ def interpolation(
         name="interpolation",
         state_shape=(len(nodes),),
         state_dtype=np.float64,
-        core=lambda: interpolation_core(low, high, shape, n_actions),
+        core=lambda: interpolation_core(low, high, nodes.tolist(), n_actions),
         box=(lows, highs),
         clips=True,
     )
+    return joined(base, _interpolate_periodic, nodes, flags)
 
 
 def interpolation_core(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..base import CoreplanError, FeatureError, InputError, IntArray, States
 from .batch import Phi, forbid
-from .protocol import CompiledFeatures, Features, as_phi
+from .given import as_batch
+from .protocol import CompiledFeatures, Features, as_phi, every_action_forbidden
 
 Mask = Callable[[States], NDArray[np.bool_]]
 
@@ -66,6 +67,10 @@ class MaskedFeatures:
 
     def _available_pairs(self, states: States, actions: IntArray) -> tuple[States, IntArray]:
         keep = self.allowed(states)[np.arange(len(actions)), actions]
+        if (
+            len(states) and not keep.any()
+        ):  # some may be closed, such as nodes inside a wall, but not all of them
+            raise every_action_forbidden(states[0])
         return states[keep], actions[keep]
 
     def allowed(self, states: States) -> NDArray[np.bool_]:
@@ -92,6 +97,10 @@ class MaskedFeatures:
         if not isinstance(self.features, CompiledFeatures):
             phi = as_phi(phi, len(states), self.features)
         return forbid(phi, forbidden)
+
+    def given(self, states: States) -> tuple[States, bool]:
+        """States as a batch, and whether ONE was given: as for the features without the mask."""
+        return as_batch(self.features, states)
 
     @property
     def description(self) -> Mapping[str, Any]:

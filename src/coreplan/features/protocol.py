@@ -31,6 +31,7 @@ from ..base import (
     require_positive,
 )
 from .batch import Phi, Sparse, as_sparse, available, empty, entries, is_sparse
+from .given import known_shape, known_width, unknown_shape
 from .kernels import first_fault, first_repeat
 
 Box: TypeAlias = tuple[Any, Any]  # low [D], high [D]
@@ -94,6 +95,12 @@ class FunctionFeatures:
     def __call__(self, states: States) -> Phi:
         return self.function(states)
 
+    def given(self, states: States) -> tuple[States, bool]:
+        """States as a batch, and whether ONE was given: see `as_batch`. A box says how many numbers a state has."""
+        if self.box is None:
+            return unknown_shape(states)
+        return known_width(states, len(self.box[0]), f"The features '{self.name}'")
+
     @property
     def description(self) -> Mapping[str, Any]:
         return _describe(self, name=self.name)
@@ -142,6 +149,10 @@ class CompiledFeatures:
         self.kernel(self.data, states, out)
         return out
 
+    def given(self, states: States) -> tuple[States, bool]:
+        """States as a batch, and whether ONE was given: see `as_batch`."""
+        return known_shape(states, self.state_shape, f"The features '{self.name}'")
+
     @property
     def description(self) -> Mapping[str, Any]:
         return _describe(self, name=self.name, data=digest(*self.data))
@@ -161,10 +172,7 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
     """Raise the error for the flat index `fault` that `first_fault` found; it names the state, the action and the value."""
     n, a = divmod(fault, features.n_actions)
     if not available(phi)[n].any():
-        raise FeatureError(
-            f"The mask forbids every action of state {np.asarray(states[n]).tolist()}; each state needs at least one. "
-            "Where the process has ended, allow any action and let it stay."
-        )
+        raise every_action_forbidden(states[n])
     where = f"of state {np.asarray(states[n]).tolist()} and action {a}"
     values = entries(phi)[n, a]
     if is_sparse(phi):
@@ -187,6 +195,14 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
     raise FeatureError(
         f"The features {where} have norm {np.linalg.norm(values):.6g}, above the declared radius "
         f"R = {features.radius:g}. Declare a larger radius, or scale the features down."
+    )
+
+
+def every_action_forbidden(state: Any) -> FeatureError:
+    """The error for a state at which no action can be taken."""
+    return FeatureError(
+        f"The mask forbids every action of state {np.asarray(state).tolist()}; each state needs at least one. "
+        "Where the process has ended, allow any action and let it stay. A mask is True where an action CAN be taken."
     )
 
 

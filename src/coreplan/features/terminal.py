@@ -10,12 +10,12 @@ Truncation (a time limit) is not termination: it is a property of the experiment
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..base import FeatureError, InputError, IntArray, States
+from ..base import FeatureError, FloatArray, InputError, IntArray, States
 from .batch import Phi, Sparse, put
 from .protocol import Features, checked, fingerprint
 
@@ -70,6 +70,12 @@ class TerminalFeatures:
 
     base: Features
     observe: Callable[[States], Any] | None = None
+    columns: int | None = field(
+        default=None, compare=False
+    )  # D; None: as many as the base map says, if it does
+    hidden: int = field(
+        default=0, compare=False
+    )  # the first columns that the features do not see, such as a number
 
     @property
     def n_actions(self) -> int:
@@ -110,12 +116,69 @@ class TerminalFeatures:
                 f"Features with a terminal column need states of shape (n, D + 1), the last column 0 (alive) or 1 "
                 f"(terminated); got {states.shape}. coreplan.problem.alive(states) appends the column."
             )
+        self._require_column(states)
         living = ~ended(states)
         phi = self._terminal(len(states))
         if living.any():
             known = checked(self.base, self._seen(states[living, :-1]))
             put(phi, living, known)
         return phi
+
+    def _require_column(self, states: States) -> None:
+        wrong = np.flatnonzero(~np.isin(states[:, -1], (0.0, 1.0)))
+        if len(wrong):
+            D = self.width
+            raw = f"{D} numbers without the column are taken for a living state. " if D else ""
+            raise InputError(
+                f"The last column of a state is the terminal column, 0 (alive) or 1 (ended), and here it is "
+                f"{states[wrong[0], -1]:.6g}, in the state {states[wrong[0]].tolist()}. The policy was planned with that "
+                f"column: append it by coreplan.problem.alive(states). {raw}Where an environment's observation is not its "
+                "state, give the state."
+            )
+
+    @property
+    def width(self) -> int | None:
+        """D, the numbers of a living state without the terminal column; None if it is not known."""
+        if self.columns is not None:
+            return self.columns
+        if self.observe is not None:  # the base map then knows the observation only
+            return None
+        shape, box = getattr(self.base, "state_shape", None), getattr(self.base, "box", None)
+        return int(np.prod(shape)) if shape is not None else None if box is None else len(box[0])
+
+    def given(self, states: States) -> tuple[States, bool]:
+        """States as a batch of rows `[n, D + 1]`, and whether ONE was given: see `as_batch`.
+
+        Rows of D numbers are living states, such as an environment's raw observations. Columns that the features do not see
+        may be left out too.
+        """
+        D, shape = self.width, getattr(self.base, "state_shape", None)
+        if D is None:  # rows of D + 1 numbers, whatever D is
+            return (states[None], True) if states.ndim == 1 else (states, False)
+        widths = {D + 1, D, D - self.hidden}
+        if states.ndim == 2 and states.shape[1] in widths:
+            return self._rows(states), False
+        if states.ndim == 1 and len(states) in widths:
+            return self._rows(states[None]), True
+        if self.observe is None and shape is not None and states.size:
+            if states.shape == shape:
+                return self._rows(states.reshape(1, -1)), True
+            if states.shape[1:] == shape:
+                return self._rows(states.reshape(len(states), -1)), False
+        raise InputError(
+            f"The policy was planned for states of {D} numbers and a terminal column, 0 (alive) or 1 (ended): give one "
+            f"state of {D} or {D + 1} numbers, or a batch of shape (n, {D}) or (n, {D + 1}); got {states.shape}. Where an "
+            "environment's observation is not its state, give the state."
+        )
+
+    def _rows(self, states: States) -> FloatArray:
+        """States `[n, D + 1]` of rows that may lack the hidden and the terminal columns."""
+        D = self.width
+        assert D is not None
+        if states.shape[1] == D + 1:
+            return states
+        hidden = np.zeros((len(states), D - states.shape[1]))
+        return alive(np.concatenate([hidden, states], axis=1))
 
     def _terminal(self, n: int) -> Phi:
         """Features of `n` terminated states."""
@@ -158,13 +221,20 @@ class TerminalFeatures:
         }
 
 
-def with_terminal(features: Features, observe: Callable[[States], Any] | None = None) -> TerminalFeatures:
+def with_terminal(
+    features: Features,
+    observe: Callable[[States], Any] | None = None,
+    columns: int | None = None,
+    hidden: int = 0,
+) -> TerminalFeatures:
     """`features` of the state's first D columns, plus one feature for the terminated state: dimension d + 1.
 
     phi(terminated, a) = e_d for every action. Sparse features stay sparse with the same k, the radius becomes at
     least 1, and a core set that the features carry gets the terminal column and one more pair. With
     `observe(states [n, D])` the features are computed from what it returns instead of the state; a carried core
-    set then consists of observations, not states, and is dropped.
+    set then consists of observations, not states, and is dropped. `columns` is D, for features that do not say it, so that
+    a policy can tell one state from a batch and a raw observation from a state; the first `hidden` of them are not seen by
+    `observe`, and an observation lacks them.
     """
     if isinstance(features, TerminalFeatures):
         raise InputError(
@@ -175,4 +245,4 @@ def with_terminal(features: Features, observe: Callable[[States], Any] | None = 
             f"`with_terminal(features)` needs a feature map, got {type(features).__name__}. FunctionFeatures "
             "makes one from a function, coreplan.problem has ready ones (interpolation, tile_coding, ...)."
         )
-    return TerminalFeatures(features, observe)
+    return TerminalFeatures(features, observe, columns, hidden)

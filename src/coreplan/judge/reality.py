@@ -80,7 +80,7 @@ def price(problem: Problem, baseline: bool, rollouts: int = ENOUGH) -> int:
     """About how many queries a verdict by so many rollouts of the policy costs, the other policies' included."""
     steps = rollouts * (1 + baseline + _UNIFORM) / (1.0 - problem.discount)
     look = rollouts * per_state(problem) if rollouts >= ENOUGH else 0
-    return math.ceil(1.25 * steps) + look  # a quarter more, since lengths vary
+    return math.ceil(1.5 * steps) + look  # half as many again, since lengths vary
 
 
 def face_reality(

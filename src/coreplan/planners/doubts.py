@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from ..base import FloatArray
 from ..core import HullWatch
 from ..sampled import Stored
 from ..simulate import REPEATED
@@ -111,6 +112,14 @@ HALVES_DISAGREE = _doubt(
     "not determine the policy. Raise the budget, or use fewer features.",
 )
 
+NEAR_UNIFORM = _doubt(
+    "near uniform",
+    "The policy has hardly left the uniform one: at the core states its favourite action is, on average, {lead:.0%} of the "
+    "way from the uniform probability to 1. Raise the budget or the policy's rate (those of Theorem 1 are too cautious for "
+    "any affordable budget), or use PlugIn or CoreMirror, which need no rates. Where the policy is drawn from all "
+    "iterations (output='random'), an early draw does this too: choose another seed.",
+)
+
 # No proper solution was found.
 NOT_SETTLED = _doubt(
     "not settled",
@@ -134,6 +143,13 @@ OUT_OF_BALANCE = _doubt(
     "out of balance",
     "The saddle point was not reached: {imbalance:.2g} of lambda's flow is out of balance, more than the inflow "
     "1 - discount = {inflow:.2g}. Raise the budget, or `steps`.",
+)
+
+BALL_TOO_SMALL = _doubt(
+    "ball too small",
+    "theta was held back by its ball: it ended at {norm:.0%} of the radius D = {D:.3g}, and the average of all its iterates "
+    "is at {mean:.0%}. Raise D (a ball of radius {enough:.3g} holds the values of every policy, if the core set is exact), "
+    "or lower alpha = {alpha:.3g}.",
 )
 
 # Verdicts on a run with an accuracy (epsilon).
@@ -208,6 +224,23 @@ def few_samples(N: int, m: int, same: bool) -> Verdict | None:
     if N >= FEW or (N > 1 and same):
         return None
     return FEW_SAMPLES(N=N, least=FEW * m + REPEATED)
+
+
+NEAR = 0.25  # below this lead of its favourite actions a policy has hardly left the uniform one
+
+
+def near_uniform(p: FloatArray, uniform: FloatArray) -> Verdict | None:
+    """Doubtful if a policy p `[n, A]` hardly differs from the uniform one; forbidden actions have probability 0 in both.
+
+    The lead of a state is 0 for the uniform distribution, and 1 where one action has all probability. States with a single
+    action say nothing.
+    """
+    equal = uniform.max(axis=1)  # 1 / the number of available actions
+    choice = equal < 1.0
+    if not choice.any():
+        return None
+    lead = float(((p.max(axis=1) - equal)[choice] / (1.0 - equal)[choice]).mean())
+    return NEAR_UNIFORM(lead=lead) if lead < NEAR else None
 
 
 def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:

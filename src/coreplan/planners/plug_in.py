@@ -33,6 +33,7 @@ from ..sampled import (
     next_features,
     next_rows,
     no_rows,
+    rescale,
     sobol,
     stored,
 )
@@ -331,6 +332,10 @@ class PlugIn(Planner):
         elif self._cap == self._most:
             cure = "No more samples fit into memory: give more of it"
         return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
+
+    def rescaled(self, state: State, scale: float, shift: float) -> State:
+        state = rescale(state, scale, shift)
+        return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

@@ -128,6 +128,8 @@ class Planner:
     name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
+    # Whether its policy leaves the uniform one step by step, so that a run that ends near it is doubtful.
+    from_uniform: ClassVar[bool] = False
     # The fields of the state whose shape and dtype are known only during the run.
     growing: ClassVar[frozenset[str]] = frozenset()
 
@@ -185,6 +187,13 @@ class Planner:
 
     def stored(self, state: Any) -> Stored | None:
         """The stored samples, for a planner that solves on them; else None."""
+        return None
+
+    def rescaled(self, state: Any, scale: float, shift: float) -> Any:
+        """The state as it would be if every reward r had been scale * r + shift; None if that cannot be known.
+
+        A run asks this when it is resumed with a wider reward range, which maps the same rewards to other numbers.
+        """
         return None
 
     def check(self, state: Any) -> None:

@@ -22,6 +22,7 @@ from ..sampled import (
     check_rows,
     next_rows,
     no_rows,
+    rescale,
     solve_sampled,
     stored,
 )
@@ -122,11 +123,11 @@ class SampledLP(Planner):
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)
-        return self._solved(state) if state.filled == self._n * self.setup.m else state
+        return self._solved(state, self._n) if state.filled == self._n * self.setup.m else state
 
-    def _solved(self, state: State) -> State:
-        """Solve on all samples. If no answer can be verified, the samples are kept, since they have been paid for."""
-        state = state._replace(solved=self._n)
+    def _solved(self, state: State, n: int) -> State:
+        """Solve on n samples of each pair. If no answer can be verified, they are kept, since they have been paid for."""
+        state = state._replace(solved=n)
         samples = self.stored(state)
         assert samples is not None
         try:
@@ -164,6 +165,10 @@ class SampledLP(Planner):
         if doubt is not None or self.samples is not None:
             return doubt
         return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m))
+
+    def rescaled(self, state: State, scale: float, shift: float) -> State:
+        state = rescale(state, scale, shift)
+        return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)

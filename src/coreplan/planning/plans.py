@@ -62,10 +62,11 @@ def plan(
         problem's own; and for evaluation.json and certificate.json, if requested. One run per folder.
         `load_run(folder)` reads all of it.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
-    resume: continue from the folder's checkpoint; in an empty folder, start. What is left out (planner, its settings,
-        budget) is taken from the run. The budget may be raised; rates that were set for the first budget are kept. If you
-        do pass a planner, its settings must be those of the run: `CoreMirror()` is refused if the run began with
-        output="greedy".
+    resume: continue from the folder's checkpoint; in an empty folder, or after a run without any answer, start. What is
+        left out (planner, its settings, budget) is taken from the run. The budget may be raised; rates that were set for
+        the first budget are kept. If you do pass a planner, its settings must be those of the run: `CoreMirror()` is
+        refused if the run began with output="greedy". The reward range may be wider than before if the planner stores its
+        rewards (PlugIn, SampledLP).
     checkpoint_seconds: time between checkpoints.
     block: the number of queries that share one stream of simulator noise, and the most per call; by default that of the
         model (`model.block`, else 65,536). It changes the noise, so it is part of the run's settings.
@@ -86,7 +87,7 @@ def plan(
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
-        raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
+        raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
     folder = RunFolder(Path(out)) if out is not None else None
     started = folder.started() if resume and folder else None
     planner, budget = choose(problem, core, planner, budget, epsilon, started)
@@ -99,6 +100,8 @@ def plan(
     facing.queries = started.reality_queries if started else 0
     judges = Judges(evaluate, certify, seed)
     with FolderLock(Path(out)) if out is not None else nullcontext():
+        if folder and folder.blank:  # an earlier run failed before its first answer
+            folder.clear()
         if folder and folder.used and not resume:
             raise FileError(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
@@ -112,6 +115,16 @@ def plan(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing
         )  # fmt: skip
         return session.go(progress)
+
+
+def _not_a_core(value: Any) -> str:
+    """What was given in place of a core set; a planner is the likeliest."""
+    kind = value if isinstance(value, type) else type(value)
+    if not issubclass(kind, Planner):
+        return f"the class {kind.__name__}" if value is kind else kind.__name__
+    return (
+        f"the planner {kind.__name__}: the second argument is the core set. Write planner={kind.__name__}()"
+    )
 
 
 def _prepared(

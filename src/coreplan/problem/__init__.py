@@ -15,6 +15,7 @@ from ..features import (
     aggregation,
     alive,
     all_pairs,
+    at_time,
     available,
     checked,
     fingerprint,
@@ -38,9 +39,10 @@ from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
-from .matrices import from_matrices, from_pairs
+from .horizon import ClockModel
+from .matrices import from_linear, from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
-from .problem import Problem
+from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
 from .zoo import ZOO, make, parse_value
 
@@ -48,6 +50,7 @@ __all__ = [
     "BLOCK",
     "UNAVAILABLE",
     "ZOO",
+    "ClockModel",
     "CompiledFeatures",
     "CompiledModel",
     "Features",
@@ -65,6 +68,7 @@ __all__ = [
     "aggregation",
     "alive",
     "all_pairs",
+    "at_time",
     "available",
     "check_policy",
     "checked",
@@ -74,6 +78,7 @@ __all__ = [
     "from_gymnasium",
     "from_gymnax",
     "from_jax",
+    "from_linear",
     "from_matrices",
     "from_pairs",
     "interpolation",
@@ -93,5 +98,6 @@ __all__ = [
     "terminal_pairs",
     "tile_coding",
     "widened",
+    "with_horizon",
     "with_terminal",
 ]

@@ -13,16 +13,25 @@ from pathlib import Path
 from types import ModuleType
 
 from ..base import InputError, nearest
-from .problem import Problem
+from .problem import Problem, with_horizon
 from .zoo import ZOO, make
 
 
-def problem_by_name(spec: str) -> Problem:
+def problem_by_name(spec: str, horizon: int | None = None) -> Problem:
     """The problem named by `spec`: `river-linear:L=15`, `path/to/file.py:name` or `package.module:name`.
 
     `name` must be a `Problem`, or a function without arguments that returns one. Naming a file or a
-    module executes it: it is the user's own code, and the user named it.
+    module executes it: it is the user's own code, and the user named it. With `horizon` the problem ends after that many
+    steps; a built-in one then has it in its name.
     """
+    if horizon is None:
+        return _named(spec)
+    if spec.partition(":")[0] in ZOO:
+        return _named(f"{spec}{',' if ':' in spec else ':'}horizon={horizon}")
+    return with_horizon(_named(spec), horizon)
+
+
+def _named(spec: str) -> Problem:
     place, colon, name = spec.rpartition(":")
     is_file = place.endswith(".py")
     if spec.partition(":")[0] in ZOO or not colon or not (is_file or _looks_like_module(place)):

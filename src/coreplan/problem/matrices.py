@@ -1,4 +1,4 @@
-"""Problems from explicit matrices: pymdptoolbox's format, QuantEcon's state-action pairs, and coreplan's own layout."""
+"""Problems from explicit matrices: pymdptoolbox's format, QuantEcon's pairs, coreplan's own layout, and linear MDPs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError
+from ..base import FloatArray, InputError, IntArray
 from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
+from .linear import linear_model, linear_tabular, spelled_out
 from .problem import Problem
 from .tables import Tabular, tabular_model
 
@@ -20,7 +21,8 @@ _LARGEST = 100_000_000  # the most pairs S * A that a table may have
 
 def from_matrices(
     P: Any, R: Any, discount: float, *, nu0: Any = None, terminal: Sequence[int] | None = None,
-    features: Features | None = None, name: str = "matrices",
+    features: Features | None = None, reward_range: tuple[float, float] | None = None,
+    core_pairs: tuple[Any, Any] | None = None, name: str = "matrices",
 ) -> Problem:  # fmt: skip
     """A problem with states 0..S-1 from transition matrices P and rewards R.
 
@@ -33,16 +35,22 @@ def from_matrices(
     nu0: the initial distribution `[S]`; uniform by default.
     terminal: states where the process has ended: it stays there and earns 0 for ever.
     features: a map of the states' numbers; one-hot by default, with one coordinate and one core pair per pair.
+    reward_range: (lowest, highest), by default those of R; a wider one makes values of several problems comparable.
+    core_pairs: (states `[m]`, actions `[m]`), by default those that the features carry.
 
-    The reward range is taken from R. The problem has a table for exact evaluation.
+    The problem has a table for exact evaluation.
     """
     matrix, S, A = _stack(P)
-    return _problem(matrix, _expected(R, matrix, S, A), None, discount, nu0, terminal, features, name)
+    return _problem(
+        matrix, _expected(R, matrix, S, A), None, discount, nu0=nu0, terminal=terminal, features=features,
+        reward_range=reward_range, core_pairs=core_pairs, name=name,
+    )  # fmt: skip
 
 
 def from_pairs(
     R: Any, Q: Any, discount: float, s_indices: Any, a_indices: Any, *, nu0: Any = None,
-    terminal: Sequence[int] | None = None, features: Features | None = None, name: str = "pairs",
+    terminal: Sequence[int] | None = None, features: Features | None = None,
+    reward_range: tuple[float, float] | None = None, core_pairs: tuple[Any, Any] | None = None, name: str = "pairs",
 ) -> Problem:  # fmt: skip
     """A problem from L state-action pairs, QuantEcon's format: rewards R `[L]`, transitions Q `[L, S]`, dense or sparse.
 
@@ -76,13 +84,134 @@ def from_pairs(
     rewards[rows], available[rows] = r, True
     place = sparse.csr_matrix((np.ones(L), (rows, np.arange(L))), shape=(S * A, L))
     return _problem(
-        place @ matrix, rewards.reshape(S, A), available.reshape(S, A), discount, nu0, terminal, features, name
+        place @ matrix, rewards.reshape(S, A), available.reshape(S, A), discount, nu0=nu0, terminal=terminal,
+        features=features, reward_range=reward_range, core_pairs=core_pairs, name=name,
     )  # fmt: skip
 
 
+def from_linear(
+    Phi: Any, W: Any, vartheta: Any, nu0: Any = None, discount: float = 0.9, *,
+    reward_range: tuple[float, float] | None = None, core_pairs: tuple[Any, Any] | None = None, name: str = "linear",
+) -> Problem:  # fmt: skip
+    """A linear MDP (the paper's `def:linMDP`) with states 0..X-1: P = Phi W and r = Phi vartheta.
+
+    Parameters
+    ----------
+    Phi: the features, `[X, A, d]`.
+    W: `[d, X]`; every product phi(x, a) W must be a distribution over the X states.
+    vartheta: `[d]`, so that the reward of a pair is phi(x, a) . vartheta.
+    nu0: the initial distribution `[X]`; uniform by default.
+    reward_range: (lowest, highest), by default those of Phi vartheta.
+    core_pairs: (states `[m]`, actions `[m]`). By default, if all phi(x, a) are distributions over the d coordinates and each
+        unit vector is among them, the first pair with each of these: an exact core set, m = d. Otherwise there is none.
+
+    Where Phi and W are both stochastic, a query draws a coordinate and then a next state, and nothing of size X^2 is made.
+    The problem has a table for exact evaluation.
+    """
+    phi, rows, weights = _numbers("Phi", Phi), _numbers("W", W), _numbers("vartheta", vartheta)
+    d = phi.shape[2] if phi.ndim == 3 else 0
+    if phi.size == 0 or rows.shape != (d, len(phi)) or weights.shape != (d,):
+        raise InputError(
+            f"A linear MDP takes Phi [X, A, d], W [d, X] and vartheta [d]; got shapes {phi.shape}, {rows.shape} and "
+            f"{weights.shape}."
+        )
+    for what, array in (("Phi", phi), ("W", rows), ("vartheta", weights)):
+        if not np.isfinite(array).all():
+            raise InputError(f"`from_linear`: {what} has entries that are not finite.")
+    X, A = phi.shape[:2]
+    R = phi @ weights
+    low, high = _range(R, None, reward_range, with_zero=False)
+    start = np.full(X, 1.0 / X) if nu0 is None else _numbers("nu0", nu0)
+    unit, mixes = (R - low) / (high - low), _stochastic(phi) and _stochastic(rows)
+    if mixes:
+        table = linear_tabular(phi, rows, unit, start)
+        model = linear_model(spelled_out(phi), rows, R, start)
+    else:
+        table = Tabular(np.arange(X), unit, start, P=_products(phi, rows))
+        model = tabular_model(table, R)
+    pairs = _unit_pairs(phi) if core_pairs is None and mixes else _core_pairs(core_pairs, X, A)
+    radius = float(np.linalg.norm(phi, axis=2).max()) or 1.0
+    return Problem(
+        model, table_features(phi, d, radius), discount, (low, high), core_pairs=pairs, name=name, tabular=lambda: table,
+    )  # fmt: skip
+
+
+def _stochastic(rows: FloatArray) -> bool:
+    """Whether each row (the last axis) is a distribution."""
+    return bool((rows >= 0).all() and (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all())
+
+
+def _products(phi: FloatArray, W: FloatArray) -> FloatArray:
+    """P = Phi W, `[X A, X]`, where the factors are not distributions themselves; negative rounding becomes 0."""
+    X, A, d = phi.shape
+    if X * X * A > _LARGEST:
+        raise InputError(
+            f"`from_linear`: P = Phi W would have {X * A:,} x {X:,} entries, too many to be written out. It is not where "
+            "Phi and W are both stochastic."
+        )
+    P = phi.reshape(-1, d) @ W
+    least = np.unravel_index(P.argmin(), P.shape)
+    if P[least] < -1e-9:
+        x, a = divmod(int(least[0]), A)
+        raise InputError(
+            f"`from_linear`: P(y={least[1]}|x={x}, a={a}) = phi(x, a) W is {P[least]:.6g}; probabilities are not negative."
+        )
+    return np.maximum(P, 0.0)
+
+
+def _unit_pairs(phi: FloatArray) -> tuple[IntArray, IntArray] | None:
+    """The first pair whose features are each of the d unit vectors; None if one is missing."""
+    A, d = phi.shape[1:]
+    flat = phi.reshape(-1, d)
+    known = np.flatnonzero((flat.max(axis=1) == 1.0) & ((flat != 0).sum(axis=1) == 1))
+    coordinates, first = np.unique(flat[known].argmax(axis=1), return_index=True)
+    pairs = known[first]
+    return (pairs // A, pairs % A) if len(coordinates) == d else None
+
+
+def _core_pairs(pairs: Any, S: int, A: int) -> tuple[IntArray, IntArray] | None:
+    """Core pairs `(states [m], actions [m])` of whole numbers within range, or an InputError."""
+    if pairs is None:
+        return None
+    if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+        raise InputError(f"`core_pairs` must be (states [m], actions [m]), got {pairs!r}.")
+    states = _indices("core_pairs: states", pairs[0])
+    actions = _indices("core_pairs: actions", pairs[1], len(states))
+    for what, numbers, most in (("state", states, S), ("action", actions, A)):
+        if len(numbers) and numbers.max() >= most:
+            raise InputError(f"`core_pairs` names {what} {numbers.max()}; they run from 0 to {most - 1}.")
+    return states, actions
+
+
+def _range(
+    R: FloatArray, available: NDArray[np.bool_] | None, given: Any, with_zero: bool
+) -> tuple[float, float]:
+    """The reward range: that of the rewards of available pairs, or the given one, which must hold them all."""
+    used = R if available is None else R[available]
+    low, high = float(used.min()), float(used.max())
+    if given is not None:
+        try:
+            lowest, highest = (float(number) for number in given)
+        except (TypeError, ValueError):
+            raise InputError(f"`reward_range` must be (lowest, highest), got {given!r}.") from None
+        if not lowest < highest:
+            raise InputError(f"`reward_range` must be (lowest, highest), got {given!r}.")
+        if low < lowest or high > highest:
+            raise InputError(
+                f"`reward_range={given!r}` does not hold all rewards: they lie in [{low:.6g}, {high:.6g}]. Widen it, or "
+                "leave it out."
+            )
+        low, high = lowest, highest
+    if with_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return (
+        (low, high) if low < high else (low, low + 1.0)
+    )  # all policies have the same value, so any range will do
+
+
 def _problem(
-    P: Any, R: FloatArray, available: NDArray[np.bool_] | None, discount: float, nu0: Any,
-    terminal: Sequence[int] | None, features: Features | None, name: str,
+    P: Any, R: FloatArray, available: NDArray[np.bool_] | None, discount: float, *, nu0: Any,
+    terminal: Sequence[int] | None, features: Features | None, reward_range: Any, core_pairs: Any, name: str,
 ) -> Problem:  # fmt: skip
     S, A = R.shape
     if terminal is not None:
@@ -94,18 +223,15 @@ def _problem(
             f"The reward of state {x} and action {a} is {R[x, a]}; rewards must be finite. An action that cannot be taken "
             "is left out: use from_pairs."
         )
-    low, high = float(used.min()), float(used.max())
-    if terminal is not None:
-        low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        high = low + 1.0  # all policies have the same value, so any range will do
+    low, high = _range(R, available, reward_range, with_zero=terminal is not None)
     start = np.full(S, 1.0 / S) if nu0 is None else _numbers("nu0", nu0)
     table = Tabular(np.arange(S), (R - low) / (high - low), start, P=P, available=available)
     own = features is None
     if features is None:
         features = one_hot(S, A) if available is None else _one_hot_pairs(available)
     return Problem(
-        tabular_model(table, R), features, discount, (low, high), name=name, tabular=lambda: table,
+        tabular_model(table, R), features, discount, (low, high), core_pairs=_core_pairs(core_pairs, S, A), name=name,
+        tabular=lambda: table,
         mask=None if own or available is None else lambda states: available[states],
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ A model whose step is a deterministic function of uniform noise declares it by `
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -81,7 +82,16 @@ class ScalarModel:
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` draws from nu0, `[n, ...]`."""
-        return _stack("initial", [np.array(self._initial(rng)) for _ in range(n)])
+        states = []
+        for _ in range(n):
+            drawn = self._initial(rng)
+            state = _numeric(drawn)
+            if state is None:
+                raise SimulatorError(
+                    f"initial(rng) returned {drawn!r}. It must return one state: a number, or an array of numbers."
+                )
+            states.append(state)
+        return _stack("initial", states)
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
@@ -89,14 +99,39 @@ class ScalarModel:
         rewards, next_states = np.empty(len(actions)), []
         for n, action in enumerate(actions):
             answer = self._step(rng, states[n], int(action))
-            if not isinstance(answer, tuple) or len(answer) != 2 or np.ndim(answer[0]) != 0:
-                raise SimulatorError(
-                    f"step(rng, state, action) must return (reward, next_state) with one number as reward, got {answer!r} "
-                    f"for state {states[n].tolist()} and action {action}."
-                )
-            rewards[n] = answer[0]
-            next_states.append(np.array(answer[1]))  # a copy, since the user's step may reuse the array
+            rewards[n], after = _one_answer(answer, states[n], int(action))
+            next_states.append(after)
         return rewards, _stack("step", next_states)
+
+
+def _one_answer(answer: Any, state: Any, action: int) -> tuple[float, NDArray[Any]]:
+    """The reward and a copy of the next state in what a user's step of one state returned; else a SimulatorError."""
+    told = f"step(rng, state, action) returned {answer!r} for state {state.tolist()} and action {action}"
+    right = "It must return (reward, next_state): one number as reward, and a number or an array of numbers as state"
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        what = f"{type(answer).__name__}" + (f" of {len(answer)}" if isinstance(answer, tuple) else "")
+        raise SimulatorError(f"{told}, a {what}. {right}.")
+    reward = _numeric(answer[0])
+    if reward is None or reward.ndim:
+        raise SimulatorError(f"{told}, whose reward is {answer[0]!r}, not one number. {right}.")
+    after = _numeric(answer[1])
+    if after is None:
+        raise SimulatorError(f"{told}, whose next state is {answer[1]!r}, not made of numbers. {right}.")
+    if after.shape != state.shape:
+        raise SimulatorError(
+            f"{told}, whose next state has shape {after.shape} where the state has shape {state.shape}. {right}, of the "
+            f"shape that it was given: like {state.tolist()}."
+        )
+    return float(reward), after
+
+
+def _numeric(value: Any) -> NDArray[Any] | None:
+    """A copy of the value as an array of numbers, since the user's function may reuse it; None if it is not that."""
+    try:
+        array = np.array(value)
+    except ValueError:  # rows of different lengths
+        return None
+    return array if array.dtype.kind in "fiub" else None
 
 
 def _stack(name: str, states: list[NDArray[Any]]) -> States:
@@ -131,6 +166,10 @@ class NoiseModel:
             noise_dimension=noise_dimension,
             initial_noise_dimension=initial_noise_dimension,
         )
+        for name, function in (("initial", initial), ("step", step)):
+            if not callable(function):
+                raise InputError(f"`NoiseModel({name}=...)` must be a function, got {function!r}.")
+        _require_initial(initial, initial_noise_dimension)
         self.n_actions, self._initial, self._step = n_actions, initial, step
         self.noise_dimension, self.initial_noise_dimension = noise_dimension, initial_noise_dimension
 
@@ -147,6 +186,25 @@ class NoiseModel:
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
         """One transition from each pair with the given noise `[n, k]`."""
         return self._step(states, actions, as_noise(noise, len(actions), self.noise_dimension))
+
+
+def _require_initial(initial: Callable[..., Any], k0: int | None) -> None:
+    """Raise InputError if `initial` cannot be called as NoiseModel will call it."""
+    arguments, form = ((0, 0), "initial(rng, n)") if k0 is None else ((0,), "initial(noise)")
+    try:
+        inspect.signature(initial).bind(*arguments)
+    except TypeError:
+        cure = (
+            "To draw initial states from noise [n, k0], say `initial_noise_dimension=k0`."
+            if k0 is None
+            else f"It gets noise [n, {k0}] in [0, 1); leave `initial_noise_dimension` out for a function of (rng, n)."
+        )
+        raise InputError(
+            f"`NoiseModel(initial=...)` with initial_noise_dimension={k0} is called as {form} -> states [n, ...], and "
+            f"{getattr(initial, '__name__', 'this function')}{inspect.signature(initial)} does not take that. {cure}"
+        ) from None
+    except ValueError:  # a function without a signature, such as a built-in one
+        return
 
 
 @dataclass(frozen=True)

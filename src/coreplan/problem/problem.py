@@ -11,8 +11,20 @@ from numpy.typing import NDArray
 
 from ..base import InputError, IntArray, SimulatorError, States
 from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
+from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
 from .tables import Tabular
+
+_CLOCKED = (
+    "model",
+    "features",
+    "discount",
+    "reward_range",
+    "core_pairs",
+    "tabular",
+    "mask",
+    "ends",
+)  # what a clock changes
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,7 @@ class Problem:
     ----------
     model: the batched simulator.
     features: the feature map phi, for the model's states and with the model's number of actions.
-    discount: gamma in (0, 1).
+    discount: gamma in (0, 1); also 1 with a horizon.
     reward_range: (lowest, highest) reward the simulator may return. Internally rewards are mapped to
         [0, 1], as the paper assumes, and every report maps values back.
     core_pairs: `(states [m, ...], actions [m])`, the core set that comes with the problem; by default the one that its
@@ -35,6 +47,12 @@ class Problem:
         are wrapped in `MaskedFeatures`, and no policy ever takes a forbidden action.
     ends: `ends(states)` is bool `[n]`, True where the process has ended: it stays there whatever the action and pays 0, so
         rollouts stop. By default the terminal column of the features tells (adapters add one), if there is one.
+    horizon: the process ends after this many steps, and pays nothing afterwards; `discount` may then be 1. The state gets
+        a clock: model, features, core pairs, table, mask and ends are given without it, and the problem's own have it.
+        A policy acts on `at_time(states, t)`. With a clock, `discount` and `reward_range` of the problem are those that
+        everything inside works with (`problem/horizon.py`); `to_return_units` maps to the user's own sum of rewards.
+    horizon_nodes: by default the features have a block of coordinates for every step. With a number T there are T blocks,
+        at steps from first to last, and features between them are interpolated.
     """
 
     model: Model
@@ -46,8 +64,12 @@ class Problem:
     tabular: Callable[[], Tabular] | None = field(default=None, repr=False)
     mask: Mask | None = field(default=None, repr=False)
     ends: Callable[[States], Any] | None = field(default=None, repr=False)
+    horizon: int | None = None
+    horizon_nodes: int | None = None
 
     def __post_init__(self) -> None:
+        check_horizon(self.horizon, self.horizon_nodes)
+        has_clock_already = self._keep_clock()
         if not isinstance(self.model, Model):
             raise InputError(
                 f"`Problem(model=...)` needs n_actions, initial(rng, n) and step(rng, states, actions); "
@@ -61,9 +83,10 @@ class Problem:
                 f"{', '.join(missing)}. FunctionFeatures makes one from a function."
             )
         discount = _number("discount", self.discount)
-        if not 0.0 < discount < 1.0:
+        if not 0.0 < discount < 1.0 and (discount != 1.0 or self.horizon is None):
             raise InputError(
-                f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}."
+                f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}. Discount 1 needs an "
+                "end: `Problem(discount=1, horizon=n)` plans for n steps."
             )
         if not isinstance(self.reward_range, (tuple, list)) or len(self.reward_range) != 2:
             raise InputError(
@@ -84,6 +107,8 @@ class Problem:
                 f"The model's states have shape {self.model.state_shape} each and the features "  # type: ignore[attr-defined]
                 f"need {self.features.state_shape}."  # type: ignore[attr-defined]
             )
+        if has_clock_already:
+            return
         if self.mask is not None:
             self._apply_mask(self.mask)
         if self.ends is not None and not callable(self.ends):
@@ -95,11 +120,39 @@ class Problem:
                 "A process that ends pays 0 afterwards, so `Problem(reward_range=...)` must contain 0; got "
                 f"{self.reward_range}."
             )
+        self._set(discount=discount, reward_range=(low, high))
+        if self.horizon is not None:
+            fields = {name: getattr(self, name) for name in _CLOCKED}
+            self._set(**clocked(fields, self.horizon, self.horizon_nodes))
         carried = getattr(self.features, "core", None)
         if self.core_pairs is None and carried is not None:
-            object.__setattr__(self, "core_pairs", carried())
-        object.__setattr__(self, "discount", discount)
-        object.__setattr__(self, "reward_range", (low, high))
+            self._set(core_pairs=carried())
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _keep_clock(self) -> bool:
+        """Whether this is a copy, made by dataclasses.replace, of a problem with a horizon, and the clock stays as it is.
+
+        Where discount, rewards, features, mask or horizon are others than in the original, what was not replaced goes back
+        to what it was without the clock, for a new one to be made.
+        """
+        if self.horizon is not None and not isinstance(self.model, ClockModel) and has_clock(self.features):
+            return True  # another model, of states with the clock
+        if not isinstance(self.model, ClockModel):
+            return False
+        before, after = self.model.before, self.model.after
+        changed = [name for name in _CLOCKED if getattr(self, name) is not after[name]]
+        if (
+            not {*changed} & {"discount", "reward_range", "features", "mask", "ends"}
+            and self.horizon == self.model.steps
+        ):
+            times: Any = self.features
+            if (self.horizon_nodes or self.horizon) == len(times.base.nodes):
+                return True
+        self._set(**{name: before[name] for name in _CLOCKED if name not in changed})
+        return False
 
     def _apply_mask(self, mask: Mask) -> None:
         if not callable(mask):
@@ -159,7 +212,12 @@ class Problem:
         return -low / (high - low)
 
     def to_reward_units(self, value: float) -> float:
-        """A normalised value in [0, 1] as a discounted average in the user's own reward units."""
+        """A normalised value in [0, 1] as a discounted average in the user's own reward units.
+
+        With a horizon n and the discount g it is the return over sum_{t < n} g^t.
+        """
+        if isinstance(self.model, ClockModel):
+            return self.to_return_units(value) / self.model.weight
         low, high = self.reward_range
         return low + (high - low) * value
 
@@ -173,8 +231,25 @@ class Problem:
 
         Ends need no case of their own: an ended process goes on for ever and pays u(0) = -low / (high - low), the image
         of reward 0, which the formula maps back to 0. So the sum is over the rewards until the end.
+
+        With a horizon n, low, high and gamma are the inner ones, for which step t pays r_t (g / gamma)^t, g being the
+        user's own discount. So the sum on the left is that of g^t r_t over n steps, and the total of rewards if g is 1.
         """
-        return self.to_reward_units(value) / (1.0 - self.discount)
+        low, high = self.reward_range
+        return (low + (high - low) * value) / (1.0 - self.discount)
+
+
+def with_horizon(
+    problem: Problem, horizon: int, *, discount: float | None = None, nodes: int | None = None
+) -> Problem:
+    """The problem with an end after `horizon` steps, and another discount where it is given: 1 is allowed.
+
+    `nodes` is `Problem(horizon_nodes=...)`. A horizon that the problem has already is replaced.
+    """
+    changes: dict[str, Any] = {"horizon": horizon, "horizon_nodes": nodes}
+    if discount is not None:
+        changes["discount"] = discount
+    return replace(problem, **changes)
 
 
 def _number(name: str, value: Any) -> float:

@@ -91,6 +91,26 @@ class RunFolder:
         """Whether a run has written here before."""
         return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
 
+    @property
+    def blank(self) -> bool:
+        """Whether the run that wrote here ended before its first answer: it holds nothing that anybody could lose."""
+        if not self.used or (self.path / POLICY_FILE).exists():
+            return False
+        try:
+            record = read_record(self.path / RUN_FILE)
+            if record.get("status") not in (None, "running", "failed") or record.get("queries"):
+                return False
+            _, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
+            mark = meta["simulator"]
+            return bool(mark["queries"] == 0 == mark["initial_draws"])
+        except (FileError, KeyError, TypeError):  # what cannot be read is left to whoever wants to resume it
+            return False
+
+    def clear(self) -> None:
+        """Take away what a run left here, so that another may begin."""
+        for name in (CHECKPOINT_FILE, RUN_FILE, TRACE_FILE, CORE_FILE, EVALUATION_FILE, CERTIFICATE_FILE):
+            (self.path / name).unlink(missing_ok=True)
+
     def save_checkpoint(self, run: Run) -> None:
         """Write everything that a resume needs into one file, atomically."""
         meta = {
@@ -114,11 +134,14 @@ class RunFolder:
         """Restore a run from its checkpoint: state, trace, streams and counters."""
         path = self.path / CHECKPOINT_FILE
         arrays, meta = files.read_npz(path, KIND, VERSION)
-        self._compare(meta.get("config"))
+        widened = self._compare(meta.get("config"))
         try:
             rows = arrays.pop("trace")
             state = _restored(run.planner, run.loop.state, arrays)
             run.planner.check(state)
+            if widened is not None:
+                state = self._remapped(run.planner, state, *widened)
+                _remap_values(meta["trace_columns"], rows, *widened)
             restore(run.rng, meta["planner_stream"])
             run.simulator.return_to(meta["simulator"])
             run.sums = {str(k): (float(v[0]), float(v[1])) for k, v in meta["sums"].items()}
@@ -129,14 +152,36 @@ class RunFolder:
                 f"{path} is damaged: {error}. Delete the folder's files and start again."
             ) from None
 
-    def _compare(self, saved: Any) -> None:
+    def _compare(self, saved: Any) -> tuple[float, float] | None:
+        """Raise FileError unless the checkpoint is of this run; if only the reward range is wider now, how r maps to it."""
         if not isinstance(saved, dict):
             raise FileError(f"{self.path / CHECKPOINT_FILE} does not say what it is a checkpoint of.")
+        widened = None
         for key, old, new in _differences(saved, self.config):
+            if key == "reward_range":
+                widened = _widening(old, new)
+            if key != "reward_range" or widened is None:
+                contains = (
+                    "It may be resumed with a range that contains the old one. "
+                    if key == "reward_range"
+                    else ""
+                )
+                raise FileError(
+                    f"{self.path} holds another run: its {key} is {old!r}, and now it is {new!r}. {contains}"
+                    "Resume with the settings it was started with, or give another folder."
+                )
+        return widened
+
+    def _remapped(self, planner: Planner, state: Any, scale: float, shift: float) -> Any:
+        """The state in the wider reward range; FileError for a planner that does not store its rewards."""
+        state = planner.rescaled(state, scale, shift)
+        if state is None:
             raise FileError(
-                f"{self.path} holds another run: its {key} is {old!r}, and now it is {new!r}. "
-                "Resume with the settings it was started with, or give another folder."
+                f"The run in {self.path} was made in a narrower reward range, and what the planner '{planner.name}' has "
+                "learnt cannot be mapped to the wider one; only planners that store their rewards can go on (plug-in, "
+                "sampled-lp). Give another folder."
             )
+        return state
 
     def write_results(self, policy: SoftmaxPolicy, trace: Trace, record: dict[str, Any]) -> None:
         """Write the results: the policy, the trace, and run.json last, since it says how the run ended."""
@@ -179,6 +224,23 @@ class RunFolder:
         if numbers and digest_of(core) != own_digest(problem):
             core.save(self.path / CORE_FILE)
             self.core_file = digest_of(core)
+
+
+def _widening(old: Any, new: Any) -> tuple[float, float] | None:
+    """(scale, shift) of the map from rewards in [0, 1] of the range `old` to those of `new`, if this contains `old`."""
+    try:
+        (low, high), (lowest, highest) = ((float(a), float(b)) for a, b in (old, new))
+    except (TypeError, ValueError):
+        return None
+    width = highest - lowest
+    return ((high - low) / width, (low - lowest) / width) if lowest <= low < high <= highest else None
+
+
+def _remap_values(columns: list[str], rows: Any, scale: float, shift: float) -> None:
+    """Map the values in the rows of a trace, in place; the planner's own columns stay as they were recorded."""
+    if rows.size:
+        value = columns.index("value")
+        rows.T[value] = scale * rows.T[value] + shift
 
 
 def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:

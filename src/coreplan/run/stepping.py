@@ -17,6 +17,7 @@ from ..planners import (
     Sum,
     Verdict,
     broken,
+    near_uniform,
     require_planner,
     require_policy,
     with_watch,
@@ -177,8 +178,11 @@ class Run:
         return SoftmaxPolicy(read.theta, read.scale, self.problem.features, name)
 
     def verdict(self) -> Verdict | None:
-        """The planner's judgement of its result, combined with what the watch over the core's hull has seen."""
+        """The planner's judgement of its result, or that it is near uniform, combined with what the watch has seen."""
         own = self.planner.verdict(self.loop.state)
+        if own is None and self.planner.from_uniform and self.core is not None:
+            policies = (self.policy(), SoftmaxPolicy.uniform(self.problem.features))
+            own = near_uniform(*(policy.probabilities(self.core.states) for policy in policies))
         return own if self.watch is None else with_watch(own, self.watch)
 
 

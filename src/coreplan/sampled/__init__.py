@@ -21,6 +21,7 @@ from .samples import (
     next_features,
     next_rows,
     no_rows,
+    rescale,
     stored,
 )
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
@@ -61,6 +62,7 @@ __all__ = [
     "next_features",
     "next_rows",
     "no_rows",
+    "rescale",
     "sobol",
     "solve_pair",
     "solve_sampled",

@@ -158,6 +158,13 @@ def append(state: Any, answers: Answers) -> Any:
     return state._replace(filled=state.filled + len(answers.rewards))
 
 
+def rescale(state: Any, scale: float, shift: float) -> Any:
+    """The state with every stored reward r replaced by scale * r + shift."""
+    rewards = state.rewards.copy()
+    rewards[: state.filled] = np.clip(scale * rewards[: state.filled] + shift, 0.0, 1.0)
+    return state._replace(rewards=rewards)
+
+
 def next_features(state: Any, n: int) -> Phi:
     """Features of the first n next states."""
     return from_parts(state.next_index[:n], state.next_weight[:n])

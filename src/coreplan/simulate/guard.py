@@ -5,18 +5,29 @@ An invalid answer raises an error that names the pair and the value; nothing is 
 
 from __future__ import annotations
 
+import random
+import warnings
 from typing import Any, NoReturn
 
 import numpy as np
 from numba import njit
 
-from ..base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States
+from ..base import (
+    CoreplanError,
+    FloatArray,
+    InputError,
+    IntArray,
+    ReproducibilityWarning,
+    SimulatorError,
+    States,
+)
 from ..problem import Problem
 
 _SLACK = 1e-9  # how far a reward may leave its range, relative to the range's width: rounding only
 
 
 REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a function of its noise
+_LOOKS = 3  # calls of each function after which nobody looks for global randomness any more
 
 
 class Guard:
@@ -26,6 +37,7 @@ class Guard:
         """States must have the shape and dtype of `like [m, ...]`; without it, those of the first initial states."""
         self.problem, self.like, self.free = problem, like, like is None
         self.repeated = 0  # pairs that were simulated again with the same noise; those are queries too
+        self.looks: dict[str, int] = {}  # calls during which global randomness was watched, by function
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
         self.limits = (low - slack, high + slack, low, high - low)
@@ -88,8 +100,12 @@ class Guard:
         return rewards, next_states
 
     def _call(self, name: str, *arguments: Any) -> Any:
+        before = self._look(name)
         try:
-            return getattr(self.problem.model, name)(*arguments)
+            answer = getattr(self.problem.model, name)(*arguments)
+            if before is not None:
+                self._compare_sources(name, before)
+            return answer
         except CoreplanError:
             raise
         except (Exception, SystemExit) as error:
@@ -100,6 +116,27 @@ class Guard:
                 "Call it on such a batch yourself to find the line."
             ) from error
 
+    def _look(self, name: str) -> dict[str, Any] | None:
+        """The state of the global sources of randomness, during the first calls of a function; costs no query."""
+        looks = self.looks.get(name, 0)
+        if looks >= _LOOKS:
+            return None
+        self.looks[name] = looks + 1
+        return _global_sources()
+
+    def _compare_sources(self, name: str, before: dict[str, Any]) -> None:
+        """Warn once if a call has drawn from a global source of randomness."""
+        drawn = [source for source, state in _global_sources().items() if state != before[source]]
+        if drawn:
+            self.looks = dict.fromkeys(("initial", "step", "step_with"), _LOOKS)
+            warnings.warn(
+                f"The simulator's {name} draws from {' and '.join(drawn)}, a global source of randomness, so that the same "
+                "seed does not give the same result and a resumed run differs. Take all noise from the `rng` that it is "
+                "given, such as rng.random(n) or rng.integers(6, size=n).",
+                ReproducibilityWarning,
+                stacklevel=2,
+            )
+
     def _states(self, name: str, states: Any, n: int) -> States:
         states = _array(f"{name}'s states", states)
         if self.like is None and states.ndim > 0:
@@ -107,9 +144,10 @@ class Guard:
         like = self.like
         assert like is not None
         if states.shape != (n, *like.shape[1:]):
+            one = "" if self.free or not like.size else f", each like {np.asarray(like[0]).tolist()}"
             raise SimulatorError(
                 f"{name} must return {n} states in an array of shape {(n, *like.shape[1:])}, like the core "
-                f"set's states; got shape {states.shape}."
+                f"set's states{one}; got shape {states.shape}."
             )
         if states.dtype.kind != like.dtype.kind and not np.can_cast(states.dtype, like.dtype, "same_kind"):
             raise SimulatorError(
@@ -175,6 +213,12 @@ def first_not_finite(states):
             if not np.isfinite(flat[n, i]):
                 return n
     return -1
+
+
+def _global_sources() -> dict[str, Any]:
+    """The states of NumPy's and Python's global generators, as values that can be compared."""
+    kind, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return {"np.random": (kind, key.tobytes(), *rest), "Python's random": random.getstate()}  # type: ignore[union-attr]
 
 
 def _array(what: str, value: Any) -> Any:

@@ -6,7 +6,7 @@ from .claims import verify
 from .definitions import best_fit, core_errors, inherent_bellman_error, linear_fit, q_approximation_error
 from .lp import PAIRS, Solution, solve
 from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
-from .recorded import duality_gap, record
+from .recorded import GapSeries, duality_gap, duality_gaps, record
 from .rows import Row
 from .tables import Enumerated
 from .theorem import Bound, Tuned, bound, default_D, queries_needed, tuned
@@ -17,6 +17,7 @@ __all__ = [
     "Advice",
     "Bound",
     "Enumerated",
+    "GapSeries",
     "Row",
     "Solution",
     "SolverError",
@@ -28,6 +29,7 @@ __all__ = [
     "core_errors",
     "default_D",
     "duality_gap",
+    "duality_gaps",
     "gradients",
     "inherent_bellman_error",
     "lagrangian",

@@ -109,7 +109,8 @@ class Enumerated:
                 f"P has {self.Z:,} x {self.X:,} entries, {8e-9 * self.Z * self.X:.0f} GB; at most {_BYTES / 1e9:.0f} GB are "
                 "written out. Take fewer states, or use what works on samples: plan, and evaluate by rollouts."
             )
-        return np.asarray(Phi @ W)
+        product = Phi @ W
+        return sparse.csr_matrix(product) if sparse.issparse(product) else np.asarray(product)
 
     @cached_property
     def E(self) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from ...base import SHARE, FloatArray, InputError, Lane, as_generator, available_memory, key_of, require_count
 from ...core import CoreSet
 from ...features import fingerprint
-from ...policy import SoftmaxPolicy
+from ...policy import SoftmaxPolicy, policy_of
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
@@ -106,6 +106,7 @@ def certify(
     Parameters
     ----------
     core: the core set; None for the problem's own.
+    policy: the policy, or the plan that found it.
     theta: `[d]`, used as it is for the upper bound. By default it is fitted on the first half of the core samples so that
         the confidence bound is small, and the bound is computed on the second half. A theta of your own is rarely better.
     queries: in total; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
@@ -115,6 +116,7 @@ def certify(
     use fitted values of the policy only to reduce variance. Bounds are wide if rewards or values have rare large jumps:
     no method can exclude what it has not sampled.
     """
+    policy = policy_of("certify", policy)
     core, budget, rng = (
         _checked(problem, core, policy, theta, queries, confidence),
         int(queries),
@@ -191,11 +193,6 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, con
     """The core set; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
-    if not isinstance(policy, SoftmaxPolicy):
-        raise InputError(
-            f"`certify(policy=...)` must be a SoftmaxPolicy, as plan(...).policy and load_policy give; got "
-            f"{type(policy).__name__}. Plan first."
-        )
     if policy.features is None:
         raise InputError(
             "The policy was loaded without its features, so it cannot act. Load it with load_policy(path, problem=...)."

@@ -23,6 +23,7 @@ UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain o
 RANDOM = 0.1  # fraction of random actions in a greedy chain
 CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
+BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
 LARGEST = 5000  # the largest dimension: d x d systems are solved, forty to eighty times per round
@@ -289,7 +290,7 @@ class Grow(Planner):
         """Values of the policy at the true discount; the policy itself was found with a shorter horizon."""
         if state.rounds == 0:
             return None
-        equations = Equations(self._samples(state, state.solved), self.setup.dimension, self.ridge)
+        equations = Equations(self._samples(state, state.solved), self.setup.dimension, BELIEF)
         theta = equations.evaluate(state.theta, self.setup.discount)
         return Beliefs(theta[:-1], float(theta[-1]))
 

@@ -137,14 +137,15 @@ def terminal_problem(
     core_pairs: tuple[States, IntArray] | None,
     observe: Callable[[States], Any] | None,
     name: str,
+    hidden: int = 0,
 ) -> Problem:
-    """The problem whose states are rows of `columns` numbers and the terminal column."""
+    """The problem whose states are rows of `columns` numbers, the first `hidden` of no concern, and the terminal column."""
     if features is None:
         raise InputError(
             f"{name} needs features over its states of {columns} numbers: a map of coreplan.problem "
             "(interpolation, tile_coding, ...) or FunctionFeatures."
         )
-    wrapped = with_terminal(features, observe)
+    wrapped = with_terminal(features, observe, columns, hidden)
     shape = getattr(features, "state_shape", None)
     if observe is None and shape is not None and int(np.prod(shape)) != columns:
         raise InputError(

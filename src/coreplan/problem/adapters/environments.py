@@ -43,10 +43,10 @@ class StateModel:
         self.env, self.values, self.n_actions = env, values, len(values)
         self.get_state, self.set_state = get_state, set_state
         env.reset(seed=0)
-        first = np.asarray(get_state(env))
+        first = np.array(get_state(env))  # a copy, since an environment may change its state in place
         if first.dtype.kind not in "fiub" or first.size == 0:
             raise InputError(f"The state must be an array of real numbers, got {first!r}. {CURES}")
-        self.shape, self.columns = first.shape, first.size
+        self.first, self.shape, self.columns = first, first.shape, first.size
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` resets, `[n, D + 1]`."""

@@ -18,6 +18,7 @@ from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .tables import from_tables
+from .wrappers import refuse_moving, require_observed
 
 # Gymnasium's own wrappers that concern only the caller of step and reset, not the process; they are removed.
 _OUTER = {
@@ -68,10 +69,17 @@ def from_gymnasium(
       cannot be resumed. The state is (number of the copy, observation), `features` see the observation only, and core
       pairs must be states that `problem.model.initial` or `step` has returned.
 
+    The policy acts on states or on raw observations: `policy.act(observation)`, where the observation is the state (it is
+    in CartPole, MountainCar, toy text and with `copy=True`); otherwise on the state, such as `env.unwrapped.state`.
+
     Except for toy text, states are rows of D numbers and a terminal column (see `coreplan/features/terminal.py`);
     `features` are computed from the D numbers, or from `observe(states [n, D])` if given. `core_pairs` with D columns get
     the terminal pair added. Time limits are removed: truncation is not termination, and nothing is reset inside a
-    query. Wrappers of your own are kept. coreplan takes the environment over and sets and steps it as it needs.
+    query. Wrappers of your own are kept: steps go through them, so that what they do to actions and rewards counts. What
+    they do to observations does not reach the features unless `observe` says how: such a wrapper is named in a warning, or
+    refused if its observations depend on more than the state (stacked, delayed, normalised by moving statistics, with a
+    clock); with `copy=True` observations are the wrapper's. coreplan takes the environment over and sets and steps it as it
+    needs.
 
     Parameters
     ----------
@@ -82,7 +90,7 @@ def from_gymnasium(
     The adapter tests the environment on a short walk. It raises InputError if a state does not round-trip, or if two
     steps from one state with one seed disagree.
     """
-    gym = need("gymnasium", "gymnasium")
+    gym, given = need("gymnasium", "gymnasium"), env
     env, name, outer = _opened(gym, env)
     if not isinstance(env, gym.Env):
         if get_state is not None or set_state is not None or copy:
@@ -105,12 +113,19 @@ def from_gymnasium(
     values = action_values(env.action_space, actions, name)
     bounds = reward_bounds(reward_range, None if outer else _known_range(env.unwrapped), name)
     if copy:
+        refuse_moving(gym, env, name)
         model: CopyModel | StateModel = _copying(env, values, max_copies, name)
         inner = observe
         observe = _observation if inner is None else lambda states: inner(_observation(states))
     else:
         model = _setting(env, values, get_state, set_state, name)
-    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+        if observe is None:
+            outermost = env if isinstance(given, str) else given
+            require_observed(gym, env, outermost, name, model.first, own=get_state is not None)
+    hidden = 1 if copy else 0  # the number of the copy, which no observation has
+    return terminal_problem(
+        model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden
+    )
 
 
 def _observation(states: States) -> States:

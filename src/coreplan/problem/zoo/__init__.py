@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...base import InputError, nearest
-from ..problem import Problem
+from ..problem import Problem, with_horizon
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
 from .inventory import inventory
@@ -43,17 +43,25 @@ ZOO: dict[str, Callable[..., Problem]] = {
 }
 
 
+_HORIZON = {
+    "horizon": 0,
+    "horizon_nodes": 0,
+}  # parameters of every problem; the zeros say that they are whole numbers
+_DEPEND_ON_DISCOUNT = {"hard-linear", "perishable-inventory"}
+
+
 def make(spec: str) -> Problem:
     """The built-in problem `spec`, a name with optional parameters after a colon: `random-linear:states=10**15,lazy=true`.
 
     The same name always gives the same problem: a run's seed never changes it; a parameter such as `instance=3` does.
+    Every problem also takes `horizon=n` and `horizon_nodes=T` (see `Problem`), and with a horizon `discount=1`.
     """
     name, _, settings = spec.partition(":")
     if name not in ZOO:
         raise InputError(f"There is no built-in problem '{name}'.{nearest(name, ZOO)}")
     factory = ZOO[name]
-    options = {p.name: p.default for p in inspect.signature(factory).parameters.values()}
-    given = {}
+    options = {p.name: p.default for p in inspect.signature(factory).parameters.values()} | _HORIZON
+    given: dict[str, Any] = {}
     for item in filter(None, settings.split(",")):
         key, equals, text = item.partition("=")
         if not equals:
@@ -62,11 +70,26 @@ def make(spec: str) -> Problem:
             raise InputError(f"'{name}' has no parameter '{key}'.{nearest(key, options)}")
         given[key] = _matching(options[key], parse_value(text), f"{name}:{key}")
     try:
-        return dataclasses.replace(factory(**given), name=spec)
+        return dataclasses.replace(_built(name, given), name=spec)
     except InputError:
         raise
     except (MemoryError, OverflowError, ValueError) as error:
         raise InputError(f"'{spec}' cannot be built: {str(error) or type(error).__name__}.") from None
+
+
+def _built(name: str, given: dict[str, Any]) -> Problem:
+    """The problem with these parameters; those of the horizon, and discount 1, are none of its factory's business."""
+    horizon, nodes = given.pop("horizon", None), given.pop("horizon_nodes", None)
+    if horizon is None and nodes is None:
+        return ZOO[name](**given)
+    total = given.get("discount") == 1
+    if total and name in _DEPEND_ON_DISCOUNT:
+        raise InputError(
+            f"`{name}:discount=...` is also a part of its simulator, and must be below 1, with a horizon too."
+        )
+    if total:
+        del given["discount"]
+    return with_horizon(ZOO[name](**given), horizon, discount=1.0 if total else None, nodes=nodes)
 
 
 def parse_value(text: str) -> Any:

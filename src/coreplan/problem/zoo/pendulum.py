@@ -37,8 +37,9 @@ def _step(rng, data, states, actions, rewards, next_states):
 
 
 def pendulum(
-    features: str = "grid", grid: int = 31, actions: int = 5, centres: int = 8, discount: float = 0.99
-) -> Problem:
+    features: str = "grid", grid: int = 31, actions: int = 5, centres: int = 8, discount: float = 0.99,
+    periodic: bool = False,
+) -> Problem:  # fmt: skip
     """Swing a pendulum up and hold it: state (angle in [-pi, pi), speed in [-8, 8]), torques evenly spaced from -2 to 2.
 
     Gymnasium's dynamics and reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), where angle 0 is upright; the angle is
@@ -48,17 +49,18 @@ def pendulum(
     `features=grid`: interpolation on grid x grid nodes (exact core set, d = m = 5 grid^2). The grid is not joined at
     -pi = pi: the two are separate nodes for one place, each used from its own side, which costs a column of nodes
     but no exactness. `features=rbf`: normalised bumps on centres x centres points (d = 320), without a core set and
-    not joined at -pi = pi either.
+    not joined at -pi = pi either. `periodic=true` joins both there.
     """
     require_choice("pendulum", ("grid", "rbf"), features=features)
     for name, value in (("grid", grid), ("actions", actions), ("centres", centres)):
         if not 2 <= value <= 1000:
             raise InputError(f"`pendulum:{name}=...` must be from 2 to 1000, got {value}.")
     torques = np.linspace(-_TORQUE, _TORQUE, actions)
+    turns = (periodic, False)
     phi = (
-        interpolation(_LOW, _HIGH, [grid, grid], actions)
+        interpolation(_LOW, _HIGH, [grid, grid], actions, periodic=turns)
         if features == "grid"
-        else radial(_LOW, _HIGH, [centres, centres], actions)
+        else radial(_LOW, _HIGH, [centres, centres], actions, periodic=turns)
     )
     return Problem(
         model=CompiledModel(actions, _initial, _step, (torques,), state_shape=(2,), state_dtype=np.float64),

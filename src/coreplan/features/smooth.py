@@ -1,0 +1,253 @@
+"""Smooth bases over a box: polynomials, cosines and Gaussian bumps, one nonzero per base function; without a core set.
+
+Each has base functions of the state and one copy of them per action, so d = (number of base functions) x A.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ..base import FloatArray, InputError, IntArray, require_count, require_positive
+from .bases import box_of, copy_to_actions
+from .maps import check_grid
+from .periodic import Flags, as_flags, named, open_box, wrapped
+from .protocol import CompiledFeatures
+
+
+@njit(cache=True, nogil=True)
+def _polynomial(data, states, out):
+    low, width, powers = data  # powers [k, D]
+    for n in range(states.shape[0]):
+        for j in range(powers.shape[0]):
+            value = 1.0
+            for i in range(powers.shape[1]):
+                z = 2.0 * (states[n, i] - low[i]) / width[i] - 1.0
+                z = -1.0 if z < -1.0 else 1.0 if z > 1.0 else z
+                for _ in range(powers[j, i]):
+                    value *= z
+            out.index[n, 0, j] = j
+            out.weight[n, 0, j] = value
+        copy_to_actions(out, n, powers.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def _fourier(data, states, out):
+    low, width, coefficients = data  # [k, D]
+    for n in range(states.shape[0]):
+        for j in range(coefficients.shape[0]):
+            angle = 0.0
+            for i in range(coefficients.shape[1]):
+                angle += coefficients[j, i] * (states[n, i] - low[i]) / width[i]
+            out.index[n, 0, j] = j
+            out.weight[n, 0, j] = math.cos(math.pi * angle)
+        copy_to_actions(out, n, coefficients.shape[0])
+
+
+# The same with periodic coordinates: data are those of the base functions, then the box and the flags.
+
+
+@njit(cache=True, nogil=True)
+def _polynomial_periodic(data, states, out):
+    base, low, high, periodic = data  # the base's coordinates have cos and sin in place of a periodic one
+    states = wrapped(states, low, high, periodic)
+    points = np.empty((states.shape[0], base[0].shape[0]))
+    for n in range(states.shape[0]):
+        j = 0
+        for i in range(states.shape[1]):
+            points[n, j] = states[n, i]
+            if periodic[i]:
+                angle = 2.0 * math.pi * (states[n, i] - low[i]) / (high[i] - low[i])
+                points[n, j], points[n, j + 1] = math.cos(angle), math.sin(angle)
+                j += 1
+            j += 1
+    _polynomial(base, points, out)
+
+
+@njit(cache=True, nogil=True)
+def _fourier_periodic(data, states, out):
+    base, low, high, periodic = data
+    _, width, coefficients = base  # [k, D]
+    states = wrapped(states, low, high, periodic)
+    for n in range(states.shape[0]):
+        for j in range(coefficients.shape[0]):
+            angle, value = 0.0, 1.0
+            for i in range(coefficients.shape[1]):
+                z, c = (states[n, i] - low[i]) / width[i], coefficients[j, i]
+                if not periodic[i]:
+                    angle += c * z
+                elif c % 2 == 1:  # c = 1, 2, 3, 4, ...: cos and sin of one turn per period, then of two, ...
+                    value *= math.cos(math.pi * (c + 1) * z)
+                else:
+                    value *= math.sin(math.pi * c * z) if c > 0 else 1.0 + 0.0 * z  # NaN passes
+            out.index[n, 0, j] = j
+            out.weight[n, 0, j] = value * math.cos(math.pi * angle)
+        copy_to_actions(out, n, coefficients.shape[0])
+
+
+def _tuples(highest: Sequence[int], total: int | None = None) -> IntArray:
+    """All tuples of whole numbers from 0 to `highest`; with `total`, those of at most that sum."""
+    every = itertools.product(*(range(h + 1) for h in highest))
+    return np.array([p for p in every if total is None or sum(p) <= total], dtype=np.int64)
+
+
+def polynomial(
+    low: Sequence[float], high: Sequence[float], degree: int, n_actions: int, *,
+    periodic: Sequence[bool] | None = None,
+) -> CompiledFeatures:  # fmt: skip
+    """All monomials of total degree at most `degree`, the constant included, in coordinates scaled and clipped to [-1, 1].
+
+    The radius is sqrt(number of monomials), which is attained at a corner of the box. In place of a `periodic` coordinate
+    stand the cosine and the sine of its angle, 2 pi per period; the sine's power is at most 1, since its square is
+    1 - cos^2.
+    """
+    require_count("polynomial", least=0, degree=degree)
+    lows, width = box_of(low, high)
+    flags = as_flags("polynomial", periodic, low, high)
+    edges = [
+        e for x, w, p in zip(lows, width, flags, strict=True) for e in ([(-1.0, 2.0)] * 2 if p else [(x, w)])
+    ]
+    highest = [h for p in flags for h in ((degree, min(degree, 1)) if p else (degree,))]
+    base = (*(np.array(edge) for edge in zip(*edges, strict=True)), _tuples(highest, total=degree))
+    return _smooth(
+        _polynomial_periodic if flags.any() else _polynomial, base, "polynomial", lows, width, flags, n_actions, True
+    )  # fmt: skip
+
+
+def fourier(
+    low: Sequence[float], high: Sequence[float], order: int, n_actions: int, *,
+    periodic: Sequence[bool] | None = None,
+) -> CompiledFeatures:  # fmt: skip
+    """cos(pi c . x) for all c in {0..order}^D, the constant (c = 0) included, with x scaled to [0, 1]^D.
+
+    The radius is sqrt(number of base functions). States outside the box are not clipped: the cosines continue, mirrored.
+    A `periodic` coordinate does not enter c . x; instead each cosine is multiplied by each of its harmonics: 1, and
+    cos(2 pi j x), sin(2 pi j x) for j = 1..order.
+    """
+    require_count("fourier", least=0, order=order)
+    lows, width = box_of(low, high)
+    flags = as_flags("fourier", periodic, low, high)
+    base = (lows, width, _tuples([2 * order if p else order for p in flags]))
+    return _smooth(
+        _fourier_periodic if flags.any() else _fourier, base, "Fourier", lows, width, flags, n_actions, False
+    )  # fmt: skip
+
+
+def _smooth(
+    kernel: object, base: tuple[Any, ...], name: str, lows: FloatArray, width: FloatArray,
+    flags: Flags, n_actions: int, clips: bool,
+) -> CompiledFeatures:  # fmt: skip
+    k = len(base[2])
+    return CompiledFeatures(
+        kernel, n_actions, k * n_actions, math.sqrt(k), nonzeros=k, data=_data(base, lows, width, flags),  # type: ignore[arg-type]
+        name=named(name, flags), state_shape=lows.shape, state_dtype=np.float64,
+        box=open_box(lows, lows + width, flags), clips=clips,
+    )  # fmt: skip
+
+
+def _data(base: tuple[Any, ...], lows: FloatArray, width: FloatArray, flags: Flags) -> tuple[Any, ...]:
+    """What the kernel gets; without periodic coordinates nothing but the base's own, as policies' files know it."""
+    return (base, lows, lows + width, flags) if flags.any() else base
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _bumps(out, n, k, least, normalise, intercept):
+    """Turn half squared distances, the least of which is given, into bumps, for state n and all actions."""
+    total = 0.0
+    shift = least if normalise else 0.0  # so that far from all centres the sum does not underflow to 0
+    for j in range(k):
+        out.weight[n, 0, j] = math.exp(shift - out.weight[n, 0, j])
+        total += out.weight[n, 0, j]
+    for j in range(k):
+        out.weight[n, 0, j] /= total if normalise else 1.0
+    if intercept:
+        out.index[n, 0, k] = k
+        out.weight[n, 0, k] = 1.0
+    copy_to_actions(out, n, k + 1 if intercept else k)
+
+
+@njit(cache=True, nogil=True)
+def radial_into(data, states, out):
+    low, width, centres, scale, normalise, intercept = data  # centres [k, D] in [0, 1]^D
+    k = centres.shape[0]
+    for n in range(states.shape[0]):
+        least = np.inf
+        for j in range(k):
+            square = 0.0
+            for i in range(centres.shape[1]):
+                z = ((states[n, i] - low[i]) / width[i] - centres[j, i]) / scale
+                square += z * z
+            out.index[n, 0, j] = j
+            out.weight[n, 0, j] = square / 2.0
+            least = min(least, square / 2.0)
+        _bumps(out, n, k, least, normalise, intercept)
+
+
+@njit(cache=True, nogil=True)
+def _radial_periodic(data, states, out):
+    base, low, high, periodic = data
+    _, width, centres, scale, normalise, intercept = base
+    k = centres.shape[0]
+    states = wrapped(states, low, high, periodic)
+    for n in range(states.shape[0]):
+        least = np.inf
+        for j in range(k):
+            square = 0.0
+            for i in range(centres.shape[1]):
+                z = (states[n, i] - low[i]) / width[i] - centres[j, i]
+                z = (z - round(z) if periodic[i] else z) / scale  # the shorter way round
+                square += z * z
+            out.index[n, 0, j] = j
+            out.weight[n, 0, j] = square / 2.0
+            least = min(least, square / 2.0)
+        _bumps(out, n, k, least, normalise, intercept)
+
+
+def radial(
+    low: Sequence[float], high: Sequence[float], centres: Sequence[int] | FloatArray, n_actions: int, *,
+    scale: float | None = None, normalise: bool = True, intercept: bool = False,
+    periodic: Sequence[bool] | None = None,
+) -> CompiledFeatures:  # fmt: skip
+    """Gaussian bumps of width `scale`, centred on a grid of `centres [D]` nodes or at given points `centres [k, D]`.
+
+    Coordinates are scaled to [0, 1] before `scale` applies; its default is the grid's spacing. With `normalise` the bumps
+    are a partition of unity: they sum to 1, constants are in the span, and the radius is 1. Without, the radius is sqrt(k),
+    and `intercept` adds a constant (with `normalise` it would add nothing to the span). States outside the box are not
+    clipped: far out, normalised bumps tend to the indicator of the nearest centre, and others fade to zero. Along a
+    `periodic` coordinate the distance is the shorter way round, and a grid of centres is spread over one period.
+    """
+    lows, width = box_of(low, high)
+    flags = as_flags("radial", periodic, low, high)
+    given = np.asarray(centres)
+    if given.ndim == 1:
+        check_grid(low, high, [int(c) for c in given])
+        axes = [np.linspace(0, 1, int(c), endpoint=not p) for c, p in zip(given, flags, strict=True)]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        spacing = 1.0 / (int((given + flags).max()) - 1)
+    else:
+        if given.shape[1:] != lows.shape or len(given) == 0:
+            raise InputError(
+                f"`radial(centres=...)` must be points of shape (k, {len(lows)}), got {given.shape}."
+            )
+        points, spacing = (given - lows) / width, 1.0 / max(1.0, len(given) ** (1 / len(lows)) - 1)
+    require_positive("radial", scale=scale)
+    k = len(points) + intercept
+    radius = math.sqrt(1.0 + intercept) if normalise else math.sqrt(k)
+    data = (
+        lows,
+        width,
+        np.ascontiguousarray(points),
+        float(scale or spacing),
+        bool(normalise),
+        bool(intercept),
+    )
+    return CompiledFeatures(
+        _radial_periodic if flags.any() else radial_into, n_actions, k * n_actions, radius, nonzeros=k,
+        data=_data(data, lows, width, flags), name=named("radial", flags), state_shape=(len(lows),),
+        state_dtype=np.float64, box=open_box(lows, lows + width, flags), clips=False,
+    )  # fmt: skip
