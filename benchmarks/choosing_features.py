@@ -75,9 +75,10 @@ def hanging(rng, n):
     return np.column_stack([rng.uniform(-0.1, 0.1, (n, 4)), np.zeros(n)])
 
 
-def acrobot(kind="multilinear", shape=(9, 9, 9, 9), box=REACH):
+def acrobot(kind, nodes, box, periodic=False):
     low, high = [-b for b in box], list(box)
-    features = with_terminal(GRIDS[kind](low, high, shape, 3))
+    angles = {"periodic": (True, True, False, False)} if periodic else {}
+    features = with_terminal(GRIDS[kind](low, high, [nodes] * 4, 3, **angles))
     model = coreplan.FunctionModel(3, hanging, swing)
     return coreplan.Problem(model, features, discount=0.99, reward_range=(-1.0, 0.0), name="Acrobot")
 
@@ -304,24 +305,40 @@ def measured(problem, judge, label, seeds, **options):
 
 # The parts: each returns its rows.
 
+ANGLES = {False: "cut", True: "joined"}
 SLOW_BOX = (np.pi, np.pi, 5.0, 8.0)  # the speeds that good policies reach
 
 
 def acrobot_part(quick=False):
-    rows = []
-    for n, kind, box in itertools.product((5, 7, 9, 11, 13), GRIDS, (REACH, SLOW_BOX)):
-        problem = acrobot(kind, (n,) * 4, box)
+    rows, plain = [], list(itertools.product((5, 7, 9, 11, 13), GRIDS, (REACH, SLOW_BOX), (False,)))
+    even = itertools.product((6, 8), ("multilinear",), (REACH, SLOW_BOX), (False,))
+    joined = itertools.product((5, 7, 9, 11), GRIDS, (REACH, SLOW_BOX), (True,))
+    for n, kind, box, periodic in plain[:4] if quick else [*plain, *even, *joined]:
+        problem = acrobot(kind, n, box, periodic)
         result, seconds = planned(problem, **once(problem))
         total, outside = played(problem, result.policy, box)
         rows.append({
-            "interpolation": kind, "speeds": f"{box[2]:.3g}, {box[3]:.3g}", "nodes": n,
+            "interpolation": kind, "speeds": f"{box[2]:.3g}, {box[3]:.3g}", "angles": ANGLES[periodic], "nodes": n,
             "size": len(result.policy.theta), "queries": result.queries,
             "believed": believed(problem, result.policy),
             "earned": coreplan.evaluate(problem, result.policy, rollouts=100).value,
-            "episodes": float(total.mean()), "solved": int((total > -500).sum()), "outside": outside, "seconds": seconds,
+            "episodes": float(total.mean()), "solved": int((total > -500).sum()), "outside": outside,
+            "seconds": seconds,
         })  # fmt: skip
-        if quick and len(rows) == 4:
-            break
+    return rows
+
+
+def pendulum_part(quick=False):
+    rows = []
+    for n, periodic in itertools.product((9, 13) if quick else (9, 13, 21, 31), (False, True)):
+        problem = coreplan.make(f"pendulum:grid={n},periodic={str(periodic).lower()}")
+        result, seconds = planned(problem, **once(problem))
+        found = coreplan.evaluate(problem, result.policy, rollouts=400)
+        rows.append({
+            "angles": ANGLES[periodic], "nodes": n, "size": len(result.policy.theta), "queries": result.queries,
+            "believed": believed(problem, result.policy), "earned": found.value, "returns": found.returns.value,
+            "seconds": seconds,
+        })  # fmt: skip
     return rows
 
 
@@ -383,8 +400,8 @@ def queue_part(quick=False):
 
 
 PARTS = {
-    "acrobot": acrobot_part, "square": square_part, "machines": machines_part, "season": season_part,
-    "inventory": inventory_part, "queue": queue_part,
+    "acrobot": acrobot_part, "pendulum": pendulum_part, "square": square_part, "machines": machines_part,
+    "season": season_part, "inventory": inventory_part, "queue": queue_part,
 }  # fmt: skip
 
 
@@ -396,7 +413,13 @@ ABOUT = {
         "Gymnasium's Acrobot-v1 (deterministic; discount .99; -1 per step until the tip is above the bar) from four",
         "coordinates: two angles in [-pi, pi] and two speeds. *speeds*: where the box ends; Gymnasium cuts the speeds off",
         "at 12.6 and 28.3. *episodes*: mean sum of rewards of 100 episodes of at most 500 steps; *solved*: how many",
-        "of them ended; *outside*: the share of their steps outside the box.",
+        "of them ended; *outside*: the share of their steps outside the box. *angles*: cut at pi, or joined there",
+        "(`periodic=`).",
+    ),
+    "pendulum": (
+        "Pendulum: an angle, cut or joined",
+        "The built-in `pendulum:grid=...` (deterministic; five torques; discount .99), by 400 rollouts. *returns*:",
+        "discounted sum of rewards.",
     ),
     "square": (
         "A square with walls",
@@ -424,14 +447,14 @@ ABOUT = {
     ),
 }  # fmt: skip
 HEADS = {
-    "interpolation": "interpolation", "speeds": "speeds", "nodes": "nodes", "features": "features",
+    "interpolation": "interpolation", "speeds": "speeds", "angles": "angles", "nodes": "nodes", "features": "features",
     "stock": "stock nodes", "time": "time nodes", "spacing": "spacing", "size": "d", "queries": "queries",
     "believed": "believed", "earned": "earned", "sub": "sub", "episodes": "episodes", "solved": "solved",
-    "outside": "outside", "seconds": "CPU s",
+    "outside": "outside", "returns": "returns", "seconds": "CPU s",
 }  # fmt: skip
 FORMATS = {
     "size": ",", "queries": ",.0f", "believed": ".5f", "earned": ".5f", "sub": ".4f", "episodes": ".1f",
-    "seconds": ".1f", "outside": ".1%", "spacing": ".3g",
+    "seconds": ".1f", "outside": ".1%", "returns": ".1f", "spacing": ".3g",
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import gymnasium
 
 import coreplan
-from coreplan.problem import alive, interpolation
+from coreplan.problem import interpolation
 
 features = interpolation(
     low=(-1.2, -0.07), high=(0.6, 0.07), shape=(31, 31), n_actions=3
@@ -16,7 +16,7 @@ env, steps = gymnasium.make("MountainCar-v0"), []  # with its limit of 200 steps
 for seed in range(10):
     observation, done, truncated, t = env.reset(seed=seed)[0], False, False, 0
     while not (done or truncated):
-        action = result.policy.act(alive(observation[None]), rng=0)[0]  # `alive` appends the terminal column
+        action = result.policy.act(observation)
         observation, _, done, truncated, _ = env.step(int(action))
         t += 1
     steps.append(t)

@@ -3,7 +3,7 @@
 import gymnasium
 
 import coreplan
-from coreplan.problem import alive, interpolation
+from coreplan.problem import interpolation
 
 features = interpolation((-1.2, -0.07), (0.6, 0.07), (31, 31), n_actions=3)  # position, velocity
 problem = coreplan.from_gymnax("MountainCar-v0", features, discount=0.995)
@@ -14,7 +14,7 @@ env, steps = gymnasium.make("MountainCar-v0"), []
 for seed in range(10):
     observation, done, truncated, t = env.reset(seed=seed)[0], False, False, 0
     while not (done or truncated):
-        action = result.policy.act(alive(observation[None]), rng=0)[0]
+        action = result.policy.act(observation)
         observation, _, done, truncated, _ = env.step(int(action))
         t += 1
     steps.append(t)

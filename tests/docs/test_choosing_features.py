@@ -125,18 +125,34 @@ def quoted(results):
     for end in (10, 20, 40, 199):
         yield f"| 11, evenly from 0 to {end} | {short(by['queue'][f'11 evenly from 0 to {end}']['sub'])} |"
     yield f"| 13, unevenly: 0, 1, 2, 3, 5, 8, 13, ..., 144, 199 | {short(results['queue'][-1]['sub'])} |"
-    swings = {(r["interpolation"], r["speeds"], r["nodes"]): r for r in results["acrobot"]}
-    played = {key: f"{row['episodes']:.0f}" for key, row in swings.items()}
-    wide, narrow = "12.6, 28.3", "5, 8"
-    for n in (5, 7, 9, 11, 13):
-        size = f"{swings['multilinear', wide, n]['size']:,}"
-        yield f"| {n} | {size} | {played['multilinear', wide, n]} | {played['multilinear', narrow, n]} |"
-    for n, box in ((5, "wide"), (9, "wide"), (13, "wide"), (9, "narrow"), (11, "narrow"), (13, "narrow")):
-        end = wide if box == "wide" else narrow
-        yield f"| {n} | {box} | {played['multilinear', end, n]} | {played['simplicial', end, n]} |"
+    yield from angle_rows(results)
     season = {(row["stock"], row["time"]): row for row in results["season"]}
     for at in ((21, 21), (21, 11), (21, 6), (21, 2), (11, 21), (6, 21), (6, 6)):
         yield f"| {at[0]} | {at[1]} | {season[at]['size']:,} | {short(season[at]['sub'])} |"
+
+
+def angle_rows(results):
+    swings = {(r["nodes"], r["speeds"], r["interpolation"], r["angles"]): r for r in results["acrobot"]}
+    wide, narrow = "12.6, 28.3", "5, 8"
+
+    def played(n, *at):
+        return f"{swings[n, *at]['episodes']:.0f}"
+
+    for n in (5, 7, 9, 11, 13):
+        size = swings[n, wide, "multilinear", "cut"]["size"]
+        found = [
+            played(n, box, kind, "cut") for box in (wide, narrow) for kind in ("multilinear", "simplicial")
+        ]
+        yield f"| {n} | {size:,} | " + " | ".join(found) + " |"
+    pendulum = {(r["nodes"], r["angles"]): r for r in results["pendulum"]}
+    for n in (9, 13, 21, 31):
+        both = [f"{pendulum[n, angles]['returns']:.1f}" for angles in ("cut", "joined")]
+        yield f"| {n} | {pendulum[n, 'cut']['size']:,} | " + " | ".join(both) + " |"
+    for n in (5, 7, 9, 11):
+        found = [
+            played(n, box, "multilinear", angles) for box in (wide, narrow) for angles in ("cut", "joined")
+        ]
+        yield f"| {n} | " + " | ".join(found) + " |"
 
 
 def believed_row(name, row):
