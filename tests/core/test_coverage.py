@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status, plan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status
 from coreplan.core import Frame, HullWatch, coverage, hull_distances
 from coreplan.core.coverage import COST
 from coreplan.features import UNAVAILABLE
@@ -16,6 +16,7 @@ from coreplan.planners import PLANNERS, Verdict, with_watch
 from coreplan.problem import Sparse
 from coreplan.run import PythonLoop, stepping
 from helpers.cores import without
+from helpers.runs import plan
 
 RATES = {"primal-dual": {"K": 9, "eta": 0.01, "beta": 0.01, "alpha": 0.01}}
 WITH_CORE = sorted(name for name, p in PLANNERS.items() if p.needs_core)

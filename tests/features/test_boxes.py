@@ -22,6 +22,7 @@ from coreplan.problem import (
     simplicial,
     tile_coding,
 )
+from helpers.runs import plan
 
 LOW, HIGH = [-1.0, 2.0], [1.0, 6.0]
 MAPS = {
@@ -101,7 +102,7 @@ def warned(problem, **more):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         planner = coreplan.PrimalDual(K=9, eta=1e-3, beta=0.1, alpha=0.05)
-        result = coreplan.plan(problem, planner=planner, budget=2_000, **more)
+        result = plan(problem, planner=planner, budget=2_000, **more)
     return [str(w.message) for w in seen if w.category is CoverageWarning], result
 
 
@@ -116,7 +117,7 @@ def test_a_run_warns_once(compiled):
         warnings.simplefilter("error", CoverageWarning)
         planner = coreplan.PrimalDual(K=9, eta=1e-3, beta=0.1, alpha=0.05)
         with pytest.raises(CoverageWarning):
-            coreplan.plan(drifting(0.5, compiled), planner=planner, budget=2_000)
+            plan(drifting(0.5, compiled), planner=planner, budget=2_000)
 
 
 def test_a_masked_map_has_the_box_of_what_it_masks():

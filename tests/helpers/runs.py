@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 import coreplan
 from coreplan import FunctionModel, PrimalDual
+
+# Planning alone, without the rollouts of the policy that come after it: for tests of planners and runs.
+plan = functools.partial(coreplan.plan, reality=0)
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}
 

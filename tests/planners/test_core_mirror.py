@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreMirror, CoreSet, Status, plan
+from coreplan import CoreMirror, CoreSet, Status
 from coreplan.base import planner_stream
 from coreplan.core import frame
 from coreplan.features import dense
@@ -21,6 +21,7 @@ from coreplan.run import Interrupt, PythonLoop, make_loop
 from coreplan.simulate import Ask, Simulator
 from coreplan.theory import Enumerated, occupancy
 from helpers.mutants import mutant
+from helpers.runs import plan
 
 SPECS = ["random-linear", "river-linear:L=4,states=40"]
 

@@ -23,7 +23,6 @@ from coreplan import (
     SoftmaxPolicy,
     Status,
     evaluate,
-    plan,
 )
 from coreplan.core import frame
 from coreplan.planners import plug_in, sampled_lp
@@ -31,6 +30,7 @@ from coreplan.problem import from_gymnasium, one_hot
 from coreplan.run import PythonLoop
 from helpers.masked import ALLOWED, S, masked_problem
 from helpers.rivers import River
+from helpers.runs import plan
 
 FOUR = [PlugIn(), CoreMirror(), OptimisticPrimalDual(), SampledLP()]
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status, plan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, Grow, Problem, Status
 from coreplan.base.files import read_npz, write_npz
 from coreplan.run.folder import KIND, VERSION
+from helpers.runs import plan
 
 
 @pytest.mark.parametrize(("spec", "budget"), [("river-linear", 5000), ("inventory:features=quadratic", 6000)])

@@ -14,6 +14,7 @@ from coreplan.problem import from_pairs, one_hot, tabular_model
 from coreplan.theory.naive import algorithm_1
 from helpers.masked import ALLOWED, TABLE, A, S, mask, masked_problem
 from helpers.mutants import mutant
+from helpers.runs import plan
 
 RATES = {"K": 9, "eta": 1e-3, "beta": 0.1, "alpha": 0.05, "D": 20.0}
 
@@ -31,7 +32,7 @@ def both(budget):
     )
     assert compiled.compiled and not python.compiled
     planner = coreplan.PrimalDual(**RATES, output="last")
-    return [coreplan.plan(p, planner=planner, budget=budget, seed=3) for p in (compiled, python)]
+    return [plan(p, planner=planner, budget=budget, seed=3) for p in (compiled, python)]
 
 
 def test_both_loops_give_the_same_bits_under_a_mask():
@@ -51,7 +52,7 @@ def test_every_iterate_equals_the_naive_loop_under_a_mask(kind):
     )
     want = algorithm_1(problem, T=40, **RATES, seed=3)
     planner = coreplan.PrimalDual(**RATES, output="last")
-    got = coreplan.plan(problem, planner=planner, budget=40 * 10, seed=3).policy.theta
+    got = plan(problem, planner=planner, budget=40 * 10, seed=3).policy.theta
     np.testing.assert_allclose(got, np.sum(want.thetas, axis=0), rtol=1e-9, atol=1e-9)
 
 
@@ -72,7 +73,7 @@ def test_a_value_that_weighs_forbidden_actions_is_noticed(tmp_path, monkeypatch)
 def test_planning_under_a_mask_closes_most_of_the_gap():
     problem = masked_problem()
     planner = coreplan.PrimalDual(K=20, eta=1e-3, beta=0.1, alpha=0.05, output="greedy")
-    result = coreplan.plan(problem, planner=planner, budget=100_000)
+    result = plan(problem, planner=planner, budget=100_000)
     assert coreplan.evaluate(problem, result.policy).sub < 0.3
 
 
@@ -83,7 +84,7 @@ def test_one_available_action_everywhere_leaves_no_choice():
         tabular_model(TABLE), one_hot(S, A), 0.9, tabular=lambda: TABLE,
         mask=lambda x: np.arange(A) == only[x][:, None],
     )  # fmt: skip
-    result = coreplan.plan(problem, planner=coreplan.PrimalDual(**RATES), budget=2_000)
+    result = plan(problem, planner=coreplan.PrimalDual(**RATES), budget=2_000)
     judged = coreplan.evaluate(problem, result.policy)
     assert judged.gap == pytest.approx(0.0, abs=1e-12) and np.isfinite(result.policy.theta).all()
     assert len(problem.core_pairs[1]) == S

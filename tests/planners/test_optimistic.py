@@ -15,6 +15,7 @@ from coreplan.planners.optimistic import kernels as optimistic_kernels
 from coreplan.problem import Sparse
 from helpers.cores import without
 from helpers.mutants import mutant
+from helpers.runs import plan
 from helpers.stored_samples import dense, fixed_point, sampled, sub
 
 
@@ -118,7 +119,7 @@ def test_expected_features():
 def test_ten_thousand_queries_live(spec):
     """The target is 0.01 in the mean of ten seeds; measured 0.0002, so that no seed comes near."""
     problem = coreplan.make(spec)
-    result = coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=10_000, seed=0)
+    result = plan(problem, planner=OptimisticPrimalDual(), budget=10_000, seed=0)
     assert result.status is Status.FINISHED and result.queries == 10_000
     assert coreplan.evaluate(problem, result.policy).sub < 0.01
     assert result.trace["imbalance"][-1] < 0.01 and np.isfinite(result.trace["residual"][-1])
@@ -148,9 +149,7 @@ def test_mixing_and_scaling_features_changes_nothing():
     problem = coreplan.make("random-linear")
     matrix = np.random.default_rng(3).normal(size=(8, 10)) * 7
     policies = [
-        coreplan.plan(p, planner=OptimisticPrimalDual(), budget=800, seed=4).policy.probabilities(
-            np.arange(200)
-        )
+        plan(p, planner=OptimisticPrimalDual(), budget=800, seed=4).policy.probabilities(np.arange(200))
         for p in (problem, mixed(problem, matrix))
     ]
     np.testing.assert_allclose(policies[0], policies[1], atol=1e-6)
@@ -161,9 +160,7 @@ def test_scaling_rewards_changes_nothing():
     problem = coreplan.make("river-linear:L=5,states=50")
     wide = dataclasses.replace(problem, reward_range=(0.0, 1000.0))
     policies = [
-        coreplan.plan(p, planner=OptimisticPrimalDual(), budget=1000, seed=4).policy.probabilities(
-            p.tabular().states
-        )
+        plan(p, planner=OptimisticPrimalDual(), budget=1000, seed=4).policy.probabilities(p.tabular().states)
         for p in (problem, wide)
     ]
     np.testing.assert_allclose(policies[0], policies[1], atol=1e-5)
@@ -176,7 +173,7 @@ def test_a_core_with_more_pairs_than_features():
     large = coreplan.CoreSet(
         np.concatenate([core.states, more]), np.concatenate([core.actions, np.arange(6) % 4])
     )
-    result = coreplan.plan(problem, large, OptimisticPrimalDual(), budget=14 * 200, seed=1)
+    result = plan(problem, large, OptimisticPrimalDual(), budget=14 * 200, seed=1)
     assert result.status is Status.FINISHED
     assert coreplan.evaluate(problem, result.policy).sub < 0.01
 
@@ -185,7 +182,7 @@ def test_a_core_with_more_pairs_than_features():
 def test_an_incomplete_core_is_no_success(spec):
     problem = coreplan.make(spec)
     core = without(problem, 0, 3)
-    result = coreplan.plan(problem, core, OptimisticPrimalDual(), budget=50 * len(core), seed=0)
+    result = plan(problem, core, OptimisticPrimalDual(), budget=50 * len(core), seed=0)
     assert result.status is Status.DOUBTFUL
     assert "outside the convex hull" in result.reason and "Add core pairs" in result.reason
     assert OptimisticPrimalDual().on(sampled(problem, 10, 0, core), 5).verdict.status is Status.DOUBTFUL
@@ -196,11 +193,9 @@ def test_an_incomplete_core_is_no_success(spec):
 
 def test_a_resumed_run_has_the_same_bits(tmp_path):
     problem = coreplan.make("river-linear:L=4,states=40")
-    whole = coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=8 * 60, seed=2)
-    coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=8 * 23, seed=2, out=tmp_path)
-    again = coreplan.plan(
-        problem, planner=OptimisticPrimalDual(), budget=8 * 60, seed=2, out=tmp_path, resume=True
-    )
+    whole = plan(problem, planner=OptimisticPrimalDual(), budget=8 * 60, seed=2)
+    plan(problem, planner=OptimisticPrimalDual(), budget=8 * 23, seed=2, out=tmp_path)
+    again = plan(problem, planner=OptimisticPrimalDual(), budget=8 * 60, seed=2, out=tmp_path, resume=True)
     assert again.policy.theta.tobytes() == whole.policy.theta.tobytes()
     assert again.queries == whole.queries == 480 and again.initial_draws == whole.initial_draws
 
@@ -212,7 +207,7 @@ def test_settings_and_errors():
     )
     assert resolved.settings() == {"steps": 7, "beta": 20.0, "restart": 0.5, "n_initial": 8}
     with pytest.raises(coreplan.InputError, match="budget of 7 queries is below m = 8"):
-        coreplan.plan(problem, planner=OptimisticPrimalDual(), budget=7)
+        plan(problem, planner=OptimisticPrimalDual(), budget=7)
     for settings, words in (
         ({"steps": 0}, "steps"),
         ({"beta": -1.0}, "beta"),
@@ -236,5 +231,5 @@ def test_equal_rewards_leave_the_policy_uniform():
             4, problem.model.initial, lambda rng, x, a: (np.zeros(len(x)), problem.model.step(rng, x, a)[1])
         ),
     )
-    result = coreplan.plan(flat, planner=OptimisticPrimalDual(), budget=80, seed=0)
+    result = plan(flat, planner=OptimisticPrimalDual(), budget=80, seed=0)
     np.testing.assert_allclose(result.policy.probabilities(np.arange(5)), 0.25, atol=1e-9)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import InputError, Status, plan
+from coreplan import InputError, Status
 from coreplan.base.files import read_npz, write_npz
 from coreplan.planners import Planner, ReadOut
 from coreplan.run import steps
@@ -21,7 +21,7 @@ from coreplan.run.folder import KIND, VERSION
 from coreplan.simulate import Ask
 from helpers.own_planners import Bandit, Means, Sweeps
 from helpers.rivers import River, own
-from helpers.runs import same
+from helpers.runs import plan, same
 
 OWN = [Bandit(), Sweeps()]
 

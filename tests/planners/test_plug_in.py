@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status, plan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status
 from coreplan.judge import policy_value
 from coreplan.planners import CoreSetup
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled import sobol
 from coreplan.simulate import REPEATED
 from helpers.rivers import own
+from helpers.runs import plan
 
 # Noise.
 

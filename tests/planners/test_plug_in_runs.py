@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, InputError, PlugIn, SimulatorError, Status, plan
+from coreplan import CoreSet, InputError, PlugIn, SimulatorError, Status
 from coreplan.planners import CoreSetup, plug_in
 from coreplan.sampled import Accuracy
 from coreplan.simulate import REPEATED, Simulator
 from helpers.rivers import own
+from helpers.runs import plan
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -18,6 +18,7 @@ from coreplan.run import CompiledLoop, Interrupt, PythonLoop, make_loop
 from coreplan.simulate import Simulator
 from coreplan.theory.naive import algorithm_1
 from helpers.mutants import mutant
+from helpers.runs import plan
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}
 SPECS = ["random-linear", "river-linear:L=4,states=40", "river-swim", "mountain-car:grid=5"]
@@ -84,7 +85,7 @@ def test_numpy_functions_give_the_same_bits_as_compiled_ones():
     policies = []
     for spec in ("random-linear", "random-linear:compiled=false"):
         problem = coreplan.make(spec)
-        policies.append(coreplan.plan(problem, planner=PrimalDual(**RATES), budget=100_000, seed=5).policy)
+        policies.append(plan(problem, planner=PrimalDual(**RATES), budget=100_000, seed=5).policy)
     assert policies[0].theta.tobytes() == policies[1].theta.tobytes()
 
 
@@ -150,7 +151,7 @@ def test_exactly_T_times_K_plus_1_queries_in_one_batch_an_iteration():
 
     model = coreplan.FunctionModel(4, problem.model.initial, step)
     counted = coreplan.Problem(model, problem.features, problem.discount, core_pairs=problem.core_pairs)
-    result = coreplan.plan(counted, planner=PrimalDual(**RATES), budget=1003)
+    result = plan(counted, planner=PrimalDual(**RATES), budget=1003)
     assert result.queries == 125 * 8  # T = floor(1003 / 8)
     assert sizes == [8] * 125
     assert result.initial_draws == 125 * 7
@@ -172,8 +173,8 @@ def test_read_outs():
     problem = coreplan.make("random-linear")
     policies = {}
     for output in ("random", "last", "greedy"):
-        plan = coreplan.plan(problem, planner=PrimalDual(**RATES, output=output), budget=8 * 500, seed=2)
-        policies[output] = plan.policy
+        found = plan(problem, planner=PrimalDual(**RATES, output=output), budget=8 * 500, seed=2)
+        policies[output] = found.policy
     assert policies["last"].scale == policies["random"].scale == RATES["beta"]
     assert policies["greedy"].scale == np.inf
     np.testing.assert_array_equal(policies["last"].theta, policies["greedy"].theta)
@@ -253,20 +254,20 @@ def test_bad_hyperparameters(settings, words):
 def test_bad_initial_vectors(settings, words):
     problem = coreplan.make("random-linear")
     with pytest.raises(coreplan.InputError, match=words):
-        coreplan.plan(problem, planner=PrimalDual(**{**RATES, **settings}), budget=1000)
+        plan(problem, planner=PrimalDual(**{**RATES, **settings}), budget=1000)
 
 
 def test_budget_below_one_iteration():
     problem = coreplan.make("random-linear")
     with pytest.raises(coreplan.InputError, match=r"budget of 7 queries is below K \+ 1 = 8"):
-        coreplan.plan(problem, planner=PrimalDual(**RATES), budget=7)
+        plan(problem, planner=PrimalDual(**RATES), budget=7)
 
 
 def test_rates_left_out_come_from_the_theorem():
     """They minimise the bound of thm:main over each rate: eps_opt is stationary in eta, beta and alpha."""
     problem = coreplan.make("random-linear")
-    plan = coreplan.plan(problem, planner=PrimalDual(K=50, D=20.0), budget=51 * 400)
-    p, m, A, R, D, K, T = plan.planner, 8, 4, 1.0, 20.0, 50, 400
+    found = plan(problem, planner=PrimalDual(K=50, D=20.0), budget=51 * 400)
+    p, m, A, R, D, K, T = found.planner, 8, 4, 1.0, 20.0, 50, 400
 
     def bound(eta, beta, alpha):
         return (

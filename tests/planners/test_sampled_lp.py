@@ -19,6 +19,7 @@ from coreplan.simulate import Simulator
 from helpers.cores import without
 from helpers.masked import ALLOWED, TABLE, A, S, mask
 from helpers.mutants import mutant
+from helpers.runs import plan
 from helpers.stored_samples import fixed_point, sampled, sub
 
 SPECS = ["random-linear", "river-linear", "river-linear:L=15,discount=0.99"]
@@ -77,7 +78,7 @@ def test_value_iteration_notices(fault, tmp_path, monkeypatch):
 def test_as_a_planner():
     """n samples of each pair in one ask; the samples can be handed on."""
     problem = coreplan.make("random-linear")
-    result = coreplan.plan(problem, planner=SampledLP(), budget=805, seed=0)
+    result = plan(problem, planner=SampledLP(), budget=805, seed=0)
     assert result.queries == 800 and result.initial_draws == 100 and result.status is Status.FINISHED
     assert coreplan.evaluate(problem, result.policy).sub < 0.01
     best = fixed_point(result.stored, 8)
@@ -92,7 +93,7 @@ def test_masks_are_respected():
     problem = coreplan.Problem(
         tabular_model(TABLE), one_hot(S, A), 0.9, core_pairs=pairs, tabular=lambda: TABLE, mask=mask
     )
-    result = coreplan.plan(problem, planner=SampledLP(), budget=len(pairs[0]) * 50, seed=0)
+    result = plan(problem, planner=SampledLP(), budget=len(pairs[0]) * 50, seed=0)
     assert (result.policy.probabilities(np.arange(S))[~ALLOWED] == 0).all()
     assert result.status is Status.FINISHED
     np.testing.assert_allclose(result.policy.theta, fixed_point(result.stored, S * A), atol=1e-4)
@@ -101,7 +102,7 @@ def test_masks_are_respected():
 @pytest.mark.parametrize("spec", SPECS[:2])
 def test_an_incomplete_core_is_no_success(spec):
     problem = coreplan.make(spec)
-    result = coreplan.plan(problem, without(problem, 0, 3), SampledLP(samples=20), budget=1000, seed=0)
+    result = plan(problem, without(problem, 0, 3), SampledLP(samples=20), budget=1000, seed=0)
     assert result.status is Status.DOUBTFUL and "Add core pairs" in result.reason
 
 
@@ -134,14 +135,12 @@ def test_samples_outlive_a_solver_that_fails(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(verified, "linprog", lies)
         for resume in (False, True):
-            failed = coreplan.plan(
-                problem, planner=SampledLP(), budget=160, seed=2, out=tmp_path, resume=resume
-            )
+            failed = plan(problem, planner=SampledLP(), budget=160, seed=2, out=tmp_path, resume=resume)
             assert failed.status is Status.DIVERGED and "LP on 20 samples" in failed.reason
             assert failed.queries == 160 and failed.stored.next_features.shape == (160, 4, 8)
             assert (failed.policy.probabilities(np.arange(3)) == 0.25).all()
-    mended = coreplan.plan(problem, budget=240, seed=2, out=tmp_path, resume=True)
-    whole = coreplan.plan(problem, planner=SampledLP(), budget=240, seed=2)
+    mended = plan(problem, budget=240, seed=2, out=tmp_path, resume=True)
+    whole = plan(problem, planner=SampledLP(), budget=240, seed=2)
     assert mended.status is Status.FINISHED and mended.queries == 240
     assert mended.policy.theta.tobytes() == whole.policy.theta.tobytes()
 
@@ -159,8 +158,8 @@ def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
         return (phi.weight if spec == "river-linear" else phi).reshape(m, -1)
 
     run = {"seed": 1, "block": 128}
-    first = coreplan.plan(problem, planner=SampledLP(), budget=10 * m, out=tmp_path, **run)
-    again = coreplan.plan(problem, budget=25 * m, out=tmp_path, resume=True, **run)
+    first = plan(problem, planner=SampledLP(), budget=10 * m, out=tmp_path, **run)
+    again = plan(problem, budget=25 * m, out=tmp_path, resume=True, **run)
     assert (first.queries, again.queries, again.initial_draws) == (10 * m, 25 * m, 100)
     old, new = weights(first.stored), weights(again.stored)
     assert new.shape[1] * 10 == old.shape[1] * 25 and (new[:, : old.shape[1]] == old).all()
@@ -169,7 +168,7 @@ def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
     )
 
     if spec == "river-linear":  # compiled, one row after the other: blocks of noise end where they would have
-        whole = coreplan.plan(problem, planner=SampledLP(), budget=25 * m, **run)
+        whole = plan(problem, planner=SampledLP(), budget=25 * m, **run)
         assert again.policy.theta.tobytes() == whole.policy.theta.tobytes()
 
     simulator = Simulator(problem, core, *run.values())
@@ -191,17 +190,15 @@ def test_a_raised_budget_extends_the_samples(spec, tmp_path, monkeypatch):
 
 def test_a_lower_budget_is_no_damage(tmp_path):
     problem = coreplan.make("random-linear")
-    coreplan.plan(problem, planner=SampledLP(), budget=80, out=tmp_path)
+    plan(problem, planner=SampledLP(), budget=80, out=tmp_path)
     with pytest.raises(coreplan.InputError, match="has made 80 queries already"):
-        coreplan.plan(problem, budget=40, out=tmp_path, resume=True)
+        plan(problem, budget=40, out=tmp_path, resume=True)
 
 
 def test_resuming_asks_for_nothing_again(tmp_path):
     problem = coreplan.make("river-linear:L=4,states=40")
-    first = coreplan.plan(problem, planner=SampledLP(samples=10), budget=80, seed=3, out=tmp_path)
-    again = coreplan.plan(
-        problem, planner=SampledLP(samples=10), budget=500, seed=3, out=tmp_path, resume=True
-    )
+    first = plan(problem, planner=SampledLP(samples=10), budget=80, seed=3, out=tmp_path)
+    again = plan(problem, planner=SampledLP(samples=10), budget=500, seed=3, out=tmp_path, resume=True)
     assert again.queries == first.queries == 80
     assert again.policy.theta.tobytes() == first.policy.theta.tobytes()
     assert again.stored.next_features.weight.tobytes() == first.stored.next_features.weight.tobytes()
@@ -211,17 +208,17 @@ def test_errors():
     problem = coreplan.make("random-linear")
     too_large = r"LP of 1,000,400 constraints.*Set `samples` to 3112, or the budget to 24,896, or use"
     with pytest.raises(coreplan.InputError, match=too_large):
-        coreplan.plan(problem, planner=SampledLP(), budget=250_000)
+        plan(problem, planner=SampledLP(), budget=250_000)
     stored = sampled(problem, 10, 0)
     many = replace(stored, next_features=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
     with pytest.raises(coreplan.InputError, match=too_large):
         SampledLP().on(many)
     with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):
-        coreplan.plan(problem, planner=SampledLP(n_initial=25_000), budget=80)  # one sample would be too many
+        plan(problem, planner=SampledLP(n_initial=25_000), budget=80)  # one sample would be too many
     with pytest.raises(coreplan.InputError, match="budget of 7 queries is below 8"):
-        coreplan.plan(problem, planner=SampledLP(), budget=7)
+        plan(problem, planner=SampledLP(), budget=7)
     with pytest.raises(coreplan.InputError, match="budget of 100 queries is below 160"):
-        coreplan.plan(problem, planner=SampledLP(samples=20), budget=100)
+        plan(problem, planner=SampledLP(samples=20), budget=100)
     with pytest.raises(coreplan.InputError, match="samples"):
         SampledLP(samples=0)
 

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 import coreplan
-from coreplan import CoreMirror, Grow, PlugIn, PrimalDual, SampledLP, Status, evaluate, plan
+from coreplan import CoreMirror, Grow, PlugIn, PrimalDual, SampledLP, Status, evaluate
 from coreplan.planning import default_planner, documented_settings
 from coreplan.planning.defaults import ACCURACY, CAP
 from helpers.cores import without
 from helpers.rivers import own
-from helpers.runs import same
+from helpers.runs import plan, same
 
 
 @pytest.mark.parametrize("spec", ["river-linear", "random-linear", "river-swim"])

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import plan
 from coreplan.base.files import read_npz, write_npz
 from coreplan.run.folder import KIND, VERSION
-from helpers.runs import numpy_problem, planner
+from helpers.runs import numpy_problem, plan, planner
 
 
 def test_a_used_folder_is_not_overwritten(tmp_path):
@@ -43,7 +42,7 @@ def test_two_runs_into_one_folder_are_refused(tmp_path):
     assert inside.wait(60)
     code = f"""
 import coreplan
-coreplan.plan(coreplan.make("river-swim"), planner=coreplan.PrimalDual(K=1), budget=10, out={str(tmp_path)!r}, resume=True)
+plan(coreplan.make("river-swim"), planner=coreplan.PrimalDual(K=1), budget=10, out={str(tmp_path)!r}, resume=True)
 """
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     with pytest.raises(coreplan.FileError, match="Another run"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import PrimalDual, Status, plan
+from coreplan import PrimalDual, Status
 from coreplan.run.trace import next_point
-from helpers.runs import RATES, numpy_problem, planner, same
+from helpers.runs import RATES, numpy_problem, plan, planner, same
 
 
 def test_a_run_reports_what_it_did():

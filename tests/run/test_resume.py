@@ -10,8 +10,8 @@ import signal
 import pytest
 
 import coreplan
-from coreplan import PrimalDual, Status, plan
-from helpers.runs import numpy_problem, planner, same
+from coreplan import PrimalDual, Status
+from helpers.runs import numpy_problem, plan, planner, same
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreMirror, Grow, InputError, OptimisticPrimalDual, PlugIn, SampledLP, plan
+from coreplan import CoreMirror, Grow, InputError, OptimisticPrimalDual, PlugIn, SampledLP
 from coreplan.judge import cheap_value
 from coreplan.run import Step, steps
 from coreplan.run.trace import ROWS
 from helpers.cores import without
 from helpers.own_planners import Bandit
 from helpers.rivers import River
-from helpers.runs import planner
+from helpers.runs import plan, planner
 
 ALL = [planner(), CoreMirror(), OptimisticPrimalDual(steps=20), PlugIn(), SampledLP(), Grow(), Bandit()]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status, plan
+from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugIn, Problem, Status
 from coreplan.core import Lift
 from coreplan.planners import CoreSetup, plug_in
 from coreplan.problem import Sparse
@@ -16,7 +16,7 @@ from coreplan.sampled import Accuracy, before, losses
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled.loss import half_weights
 from coreplan.simulate import REPEATED
-from helpers.runs import same
+from helpers.runs import plan, same
 
 
 @pytest.mark.parametrize(

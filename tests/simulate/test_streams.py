@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import plan
 from coreplan.simulate import Ask, Simulator
-from helpers.runs import numpy_problem, planner, same
+from helpers.runs import numpy_problem, plan, planner, same
 
 
 def test_blocks_of_noise_do_not_depend_on_the_loop():
@@ -109,7 +108,7 @@ def test_a_sweep_has_the_same_noise_for_every_planner(block):
 
         model = coreplan.FunctionModel(4, base.model.initial, step)
         problem = coreplan.Problem(model, base.features, 0.9, core_pairs=base.core_pairs)
-        coreplan.plan(problem, planner=each, budget=40, seed=3, block=block)
+        plan(problem, planner=each, budget=40, seed=3, block=block)
     first = [np.concatenate(calls)[:40] for calls in seen.values()]
     for other in first[1:]:
         np.testing.assert_array_equal(other, first[0])

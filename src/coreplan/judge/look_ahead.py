@@ -40,7 +40,12 @@ class LookAhead:
 
     def __init__(self, problem: Problem, policy: SoftmaxPolicy, values: Values, key: int) -> None:
         self.problem, self.policy, self.values, self.key = problem, policy, values, key
-        self.queries = 0
+        self.simulators: list[Simulator] = []
+
+    @property
+    def queries(self) -> int:
+        """The queries made so far."""
+        return sum(simulator.queries for simulator in self.simulators)
 
     def states_for(self, queries: int) -> int:
         """At how many states it looks ahead, out of `queries` for everything; 0 if these are too few."""
@@ -85,11 +90,8 @@ class LookAhead:
 
     def _judged(self, states: States, actions: IntArray) -> FloatArray:
         """r + gamma V(y), `[n]`: every call has the same noise."""
-        simulator = Simulator(self.problem, seed=self.key, lane=Lane.AHEAD)
-        try:
-            rewards, y = simulator.step(states, actions)
-        finally:
-            self.queries += simulator.queries
+        self.simulators.append(Simulator(self.problem, seed=self.key, lane=Lane.AHEAD))
+        rewards, y = self.simulators[-1].step(states, actions)
         return rewards + self.problem.discount * self.values.known(y)
 
 

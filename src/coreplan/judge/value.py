@@ -175,7 +175,7 @@ class _Returns:
         if queries is not None:
             T = min(T, max(queries // (_FEWEST * len(rules)), 1))
         self.T, self.rest = T, gamma**T
-        self.weights = (1.0 - gamma) * gamma ** np.arange(T)
+        self.weights: FloatArray = np.asarray((1.0 - gamma) * gamma ** np.arange(T), dtype=np.float64)
 
     def waves(self, rollouts: int | None, doubling: bool = False) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Returns `[k, n]` so far and what each could still have earned `[k, n]`, after every wave.

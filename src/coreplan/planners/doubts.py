@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..base import FloatArray
 from ..core import HullWatch
@@ -265,24 +265,12 @@ MANY = 32  # rollouts that show whether a policy without beliefs gains anything
 _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
 
 
-class Measured(Protocol):
-    """What rollouts found: see `judge.Reality`."""
-
-    believed: float | None
-    earned: Any
-    uniform: Any
-    excess: Any
-    gain: Any
-    lead: Any
-    ahead: Any
-
-
-def with_reality(own: Verdict | None, seen: Measured, target: float, where: str) -> Verdict | None:
+def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> Verdict | None:
     """A planner's own verdict combined with what its policy earned in rollouts.
 
-    `target` is the accuracy that was asked for, as a normalised value. Disagreement is set against what the policy is
-    believed to gain over the uniform one, or does gain if that is more: an absolute tolerance would mean nothing where all
-    policies earn nearly the same.
+    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set
+    against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
+    would mean nothing where all policies earn nearly the same.
     """
     found = (
         _disagreement(seen, target, where) or _no_better(seen, where) or _short_sighted(seen, target, where)
@@ -304,12 +292,12 @@ def _joined(found: Verdict, own: Verdict | None) -> Verdict:
     return Verdict(own.status, f"{found.reason} {own.reason}")
 
 
-def _scale(seen: Measured) -> float:
+def _scale(seen: Any) -> float:
     claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
     return max(claimed, seen.gain.value)
 
 
-def _disagreement(seen: Measured, target: float, where: str) -> Verdict | None:
+def _disagreement(seen: Any, target: float, where: str) -> Verdict | None:
     if seen.excess is None or seen.gain is None or seen.believed is None:
         return None
     allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
@@ -320,7 +308,7 @@ def _disagreement(seen: Measured, target: float, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _no_better(seen: Measured, where: str) -> Verdict | None:
+def _no_better(seen: Any, where: str) -> Verdict | None:
     if seen.gain is None or seen.gain.low > 0.0:
         return None
     if seen.believed is None:  # no claim to set the gain against: only many rollouts count
@@ -336,7 +324,7 @@ def _no_better(seen: Measured, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _short_sighted(seen: Measured, target: float, where: str) -> Verdict | None:
+def _short_sighted(seen: Any, target: float, where: str) -> Verdict | None:
     if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
         return None
     return SHORT_SIGHTED(
@@ -344,7 +332,7 @@ def _short_sighted(seen: Measured, target: float, where: str) -> Verdict | None:
     )  # fmt: skip
 
 
-def _lead(seen: Measured) -> Verdict | None:
+def _lead(seen: Any) -> Verdict | None:
     if seen.lead is None or seen.lead.low > 0.0:
         return None
     kind = WORSE_THAN_BASELINE if seen.lead.high < 0.0 else NO_LEAD

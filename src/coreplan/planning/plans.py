@@ -96,8 +96,10 @@ def plan(
     begin = time.perf_counter()
     seed = check_seed(seed)
     share = reality if reality is not None else SHARE if started is None else started.reality
-    facing = RealityCheck(problem, share, baseline, int(budget), seed)
-    facing.queries = started.reality_queries if started else 0
+    facing = RealityCheck(
+        problem, share=share, baseline=baseline, budget=int(budget), seed=seed,
+        spent=started.reality_queries if started else 0,
+    )  # fmt: skip
     judges = Judges(evaluate, certify, seed)
     with FolderLock(Path(out)) if out is not None else nullcontext():
         if folder and folder.blank:  # an earlier run failed before its first answer

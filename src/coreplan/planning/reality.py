@@ -24,11 +24,14 @@ class RealityCheck:
     verdict (`judge.ENOUGH` rollouts), and up to twice as many if that buys a first one (`judge.LEAST` rollouts).
     """
 
-    def __init__(self, problem: Problem, share: Any, baseline: Any, budget: int, seed: int) -> None:
+    def __init__(
+        self, problem: Problem, *, share: Any, baseline: Any, budget: int, seed: int, spent: int = 0
+    ) -> None:
+        """`spent`: queries of this kind in earlier sessions of the same run."""
         self.share, self.budget, self.seed, self.baseline = require_share(share), int(budget), seed, baseline
         if baseline is not None:
             Rule(problem, baseline, "baseline")  # refused before the first query
-        self.queries = 0  # spent so far, in this session and in earlier ones of the same run
+        self.queries = spent
 
     @property
     def reserved(self) -> int:
@@ -51,7 +54,7 @@ class RealityCheck:
         found = face_reality(
             run.problem, policy, queries=queries, seed=self.seed, beliefs=beliefs, baseline=self.baseline
         )
-        self.queries += found.queries
+        self.queries = self.queries + found.queries
         if found.fault is not None:
             if not isinstance(found.fault, (CoreplanError, KeyboardInterrupt)):
                 raise found.fault

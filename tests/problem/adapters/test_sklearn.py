@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
 import coreplan
 from coreplan.features import dense
 from coreplan.problem import checked, sklearn_features
+from helpers.runs import plan
 
 A = 3
 SAMPLE = np.random.default_rng(0).normal(size=(500, 2))
@@ -92,7 +93,7 @@ def test_a_plan_with_splines(tmp_path):
     """All the way: plan, act, save, load; another fit is refused."""
     problem = walk(5)
     planner = coreplan.PrimalDual(K=200, eta=0.03, beta=0.01, alpha=0.02, output="greedy")
-    result = coreplan.plan(problem, planner=planner, budget=40_000)
+    result = plan(problem, planner=planner, budget=40_000)
     assert (result.policy.act(np.linspace(-0.9, 0.7, 10)[:, None], 0) == 1).all()
     result.policy.save(tmp_path / "p.npz")
     assert coreplan.load_policy(tmp_path / "p.npz", walk(5)).features is not None

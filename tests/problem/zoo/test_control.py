@@ -135,7 +135,7 @@ def test_mountain_car_is_solved_through_its_core():
     result = coreplan.evaluate(problem, policy, rollouts=200)
     steps = math.log(result.value) / math.log(problem.discount)
     assert 90 < steps < 105
-    assert result.high - result.low < 0.02 and result.optimum is None
+    assert result.high - result.low < 0.03 and result.optimum is None
 
 
 def test_mountain_car_with_bumps():
