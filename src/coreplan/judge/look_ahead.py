@@ -22,7 +22,7 @@ from ..problem import Problem
 from ..simulate import Simulator
 from .rollouts import Values
 
-_ACTIONS = 8  # the most actions that the policy's own is compared with; of more, some are drawn
+_ACTIONS = 9  # the most actions that the policy's own is compared with; of more, some are drawn
 _PART = 0.4  # the most of the queries that the look-ahead may take
 _LEAST = 16  # states; fewer tell nothing
 _FOLDS = 4
@@ -31,8 +31,8 @@ _RIDGE = 0.1  # on slopes, relative to the number of states
 
 
 def per_state(problem: Problem) -> int:
-    """Queries per state: the policy's own action and those that it is compared with."""
-    return min(problem.n_actions - 1, _ACTIONS) + 1
+    """Queries per state: the policy's own action, and those that it is compared with."""
+    return 1 + min(problem.n_actions, _ACTIONS)
 
 
 class LookAhead:
@@ -76,7 +76,7 @@ class LookAhead:
         """r + gamma V(y) of other actions minus the same of the policy's own, `[n, k]`; 0 where the mask forbids one."""
         own = self.policy.act(states, rng)
         base = self._judged(states, own)
-        others = rng.permutation(self.problem.n_actions)[: per_state(self.problem)]
+        others = rng.permutation(self.problem.n_actions)[:_ACTIONS]
         out = np.zeros((len(states), len(others)))
         allowed = None
         if self.problem.mask is not None:

@@ -109,7 +109,7 @@ def face_reality(
     share = len(rules) / (len(rules) + _UNIFORM)
     walked = other = ahead = fault = None
     try:
-        start = (1.0 - problem.discount) * values.known(main.simulators[0].initial(_STARTS))
+        start = (1.0 - problem.discount) * values.known(even.simulators[0].initial(_STARTS))
         room = queries - price(problem, baseline is not None, LEAST)  # rollouts come first
         states = (
             0 if beliefs is None or room <= 0 else min(look.states_for(queries), room // per_state(problem))
