@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ..base import FloatArray, IntArray
 from .batch import Phi, Sparse, as_sparse, is_sparse, n_actions
@@ -20,7 +21,7 @@ class Packed(NamedTuple):
 
     index: IntArray  # type: ignore[assignment]  # [n, B, k]; hides tuple.index on purpose
     weight: FloatArray  # [n, B, k]
-    step: IntArray  # [n]
+    step: NDArray[np.int8]  # [n]
     n_actions: int
 
 
