@@ -24,6 +24,5 @@ class Drifting(gymnasium.Env):
 state = {"get_state": lambda env: [env.x], "set_state": lambda env, x: setattr(env, "x", float(x[0]))}
 features = coreplan.problem.interpolation(low=[-1], high=[1], shape=[9], n_actions=2)
 problem = coreplan.from_gymnasium(Drifting(), features, 0.9, reward_range=(0, 1), **state)
-planner = coreplan.PrimalDual(K=50, eta=1e-3, beta=0.1, alpha=0.05, output="last")
-policy = coreplan.plan(problem, planner=planner, budget=100_000, seed=0).policy
-print(coreplan.evaluate(problem, policy, rollouts=200))  # the uniform policy is worth 0.61
+result = coreplan.plan(problem, epsilon="1%")
+print(result)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import FunctionModel, PrimalDual, Problem, evaluate, plan
+from coreplan import FunctionModel, Problem, plan
 from coreplan.problem import one_hot
 
 
@@ -21,8 +21,7 @@ def step(rng, states, actions):
 
 model = FunctionModel(4, lambda rng, n: rng.integers(8, size=n), step)
 problem = Problem(model, one_hot(9, 4), discount=0.9, mask=mask)
-planner = PrimalDual(K=20, eta=1e-2, beta=0.1, alpha=0.02, output="last")
-result = plan(problem, planner=planner, budget=60_000, seed=0)
+result = plan(problem, epsilon="1%")
+print(result)
 p = result.policy.probabilities(np.arange(9))
-print("probability of forbidden moves:", p[~mask(np.arange(9))].max())
-print(f"core pairs: {len(problem.core_pairs[1])} of 36; value {evaluate(problem, result.policy).value:.2f}")
+print(f"core pairs: {len(result.core)} of 36; probability of forbidden moves {p[~mask(np.arange(9))].max()}")

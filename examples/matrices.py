@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import PrimalDual, evaluate, plan
+from coreplan import plan
 from coreplan.problem import from_matrices
 
 fire = 0.1
@@ -11,9 +11,7 @@ cut = np.array([[1.0, 0, 0]] * 3)
 R = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])  # [S, A]
 
 problem = from_matrices([wait, cut], R, discount=0.9, nu0=[1, 0, 0])
-planner = PrimalDual(K=20, eta=1e-3, beta=0.1, alpha=0.05, output="greedy")
-result = plan(problem, planner=planner, budget=100_000, seed=0)
-judged = evaluate(problem, result.policy)  # exact: the matrices are known
+result = plan(problem, epsilon="1%", evaluate=True)  # exact: the matrices are known
+print(result)
 names = np.array(["young", "middle", "old"])
 print("cuts when", names[result.policy.act(np.arange(3), rng=0) == 1])
-print(f"value {judged.value:.4f}, optimum {judged.optimum:.4f}, uniform policy {judged.uniform:.4f}")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coreplan import PrimalDual, Problem, ScalarModel, evaluate, plan
+from coreplan import Problem, ScalarModel, plan
 from coreplan.problem import interpolation
 
 
@@ -22,7 +22,6 @@ problem = Problem(
     discount=0.9,
     reward_range=(-0.1, 1.0),
 )
-planner = PrimalDual(K=20, eta=1e-2, beta=0.1, alpha=0.1, output="greedy")
-result = plan(problem, planner=planner, budget=20_000, seed=0)
+result = plan(problem, epsilon="1%")
+print(result)
 print("rows at", {x: int(result.policy.act(np.array([[x]]), rng=0)[0]) for x in (0.1, 0.5, 0.9)})
-print(f"average reward {problem.to_reward_units(evaluate(problem, result.policy, rollouts=50).value):.2f}")

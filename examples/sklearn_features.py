@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.preprocessing import SplineTransformer
 
-from coreplan import FunctionModel, PrimalDual, Problem, evaluate, plan
+from coreplan import FunctionModel, Problem, plan
 from coreplan.problem import sklearn_features
 
 
@@ -21,6 +21,5 @@ splines = SplineTransformer(n_knots=5, degree=1).fit(sample)  # fitted before it
 features = sklearn_features(splines, n_actions=2, states=sample, intercept=False)
 core_pairs = (np.repeat(np.linspace(-1, 1, 5)[:, None], 2, axis=0), np.tile([0, 1], 5))
 problem = Problem(FunctionModel(2, initial, step), features, discount=0.9, core_pairs=core_pairs)
-planner = PrimalDual(K=200, eta=0.03, beta=0.01, alpha=0.02, output="greedy")
-result = plan(problem, planner=planner, budget=40_000, seed=0)
-print(f"d = {features.dimension}, value {evaluate(problem, result.policy, rollouts=200).value:.2f}")
+result = plan(problem, epsilon="1%")
+print(result)

@@ -33,6 +33,16 @@ def test_an_example_runs(path, tmp_path):
     assert len(path.read_text().splitlines()) <= 30, "an example is short"
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_what_a_person_copies_is_the_default(path):
+    """An accuracy of 1%, or a budget where the default planner cannot tell its accuracy; rates in one place only."""
+    text = path.read_text()
+    assert ('epsilon="1%"' in text) == (path.stem != "no_core_set")
+    assert ("budget=" in text) == (path.stem in ("no_core_set", "algorithm_1"))
+    assert ("PrimalDual" in text) == (path.stem == "algorithm_1")
+    assert "SoftmaxPolicy(" not in text, "a policy comes from a planner"
+
+
 @pytest.mark.long
 def test_the_example_runs(capsys):
     runpy.run_path(str(ROOT / "examples" / "select_core.py"))

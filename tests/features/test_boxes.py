@@ -71,6 +71,8 @@ def test_nothing_to_say():
     inside = np.array([LOW, HIGH, [0.0, 3.0]])
     assert outside_box(MAPS["interpolation"](), inside) is None
     assert outside_box(MAPS["interpolation"](), inside * (1 + 1e-12)) is None  # rounding
+    single = np.float32(inside)  # as JAX hands states out
+    assert outside_box(MAPS["interpolation"](), single * np.float32(1 + 2e-7)) is None
     assert outside_box(MAPS["interpolation"](), np.empty((0, 2))) is None
     assert outside_box(one_hot(3, 2), np.array([0, 7])) is None
 

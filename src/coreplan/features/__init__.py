@@ -27,6 +27,7 @@ from .batch import (
     single_entries,
     stack,
     take,
+    used_columns,
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
@@ -149,6 +150,7 @@ __all__ = [
     "time_nodes",
     "unavailable_core",
     "unpacked",
+    "used_columns",
     "weighted_l1",
     "widened",
     "with_constant",

@@ -17,6 +17,7 @@ from ..base import CoverageWarning, InputError, States
 from .protocol import Features
 
 _PROBE = 10_000  # number of states after which a run stops looking
+_ROUNDING = 1e-6  # of the box's width: not reported, since some simulators compute in single precision
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     if states.shape[1] != len(low):
         raise InputError(f"The features' box has {len(low)} dimensions, and states have {states.shape[1]}.")
     excess = np.maximum(low - states, states - high)
-    outside = (excess > 1e-9 * (high - low)).any(axis=1)  # do not report rounding
+    outside = (excess > _ROUNDING * (high - low)).any(axis=1)
     if not outside.any():
         return None
     width = np.where(

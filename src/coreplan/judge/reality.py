@@ -24,6 +24,7 @@ from ..base import FloatArray, IntArray, Lane
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import Beliefs
+from .assumptions.region import worst_region
 from .look_ahead import LookAhead, per_state
 from .rollouts import Rollouts, Rule, Values
 from .value import Evaluation, Interval, units_of
@@ -228,5 +229,8 @@ def _evaluation(problem: Problem, found: Interval, rollouts: Rollouts, walked: _
 
 
 def _where(rollouts: Rollouts) -> str:
-    """Where most of the excess arises."""
-    return ""
+    """Where most of the excess arises, to be read after "refine them"; empty if it arises everywhere alike."""
+    states = np.concatenate([states for states, _ in rollouts.kept])
+    d = np.concatenate([d for _, d in rollouts.kept])
+    region = worst_region(rollouts.problem, states, -d, np.ones(len(d)))
+    return "" if region.where == "everywhere" else f" where {region.where}"
