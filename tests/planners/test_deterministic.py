@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from coreplan.planners import plug_in
 from coreplan.sampled import repeated_pairs, repeats, share_below
 from coreplan.simulate import REPEATED
 from helpers.mutants import mutant
+from helpers.runs import plan
 
-plan = functools.partial(coreplan.plan, reality=0)  # queries of the planner only
 STATES, M = 100, 200  # core pairs: every state with two actions
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
@@ -16,8 +15,8 @@ from coreplan.problem import Sparse, one_hot
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled import samples
 from coreplan.sampled.loss import half_weights, rows_inside
+from helpers.runs import plan
 
-plan = functools.partial(coreplan.plan, reality=0)  # queries of the planner only
 GRID = interpolation((0.0, 0.0), (1.0, 1.0), [4, 3], 5)
 
 
