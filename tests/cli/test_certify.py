@@ -31,6 +31,18 @@ def test_commands(tmp_path):
     assert done.exit_code == 0 and "exact gap" in done.stdout and "assumes" in done.stdout
 
 
+def test_a_policy_without_core_set_has_its_lower_bound(tmp_path):
+    """A policy's file remembers no core pairs, and quadratic features bring none."""
+    problem = coreplan.make("inventory:features=quadratic")
+    dataclasses.replace(uniform(problem), problem_name=problem.name).save(tmp_path / "policy.npz")
+    done = run("certify", str(tmp_path), "--queries", "5000", "--json")
+    record = json.loads(done.stdout)
+    assert done.exit_code == 0 and record["upper"] is record["holds"] is record["gap"] is None
+    assert 0.0 < record["lower"] <= record["exact"]["value"]
+    done = run("certify", str(tmp_path), "--queries", "5000")
+    assert done.exit_code == 0 and "not known" in done.stdout and "no core set" in done.stdout
+
+
 def test_certify_needs_the_problem_of_ones_own(tmp_path):
     problem = dataclasses.replace(coreplan.make("random-linear"), name="mine")
     uniform(problem).save(tmp_path / "policy.npz")

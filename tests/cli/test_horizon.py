@@ -34,6 +34,7 @@ def test_a_built_in_problem_has_its_horizon_in_its_name(tmp_path, capsys, monkey
     assert command(monkeypatch, "check", "river-swim", "--horizon", "3", "--queries", "2000", "--json") == 0
     capsys.readouterr()
     same = coreplan.make("river-swim:discount=1,horizon=9")
+    assert same.model.discount == 1.0 and coreplan.make("river-swim:horizon=9").model.discount < 1.0
     assert len(coreplan.load_policy(out).theta) == same.features.dimension == 9 * 12 + 1
 
 

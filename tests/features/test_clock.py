@@ -12,6 +12,7 @@ from coreplan.features import BoxWatch, TimeFeatures, dense, outside_box
 from coreplan.problem import (
     FunctionModel,
     Problem,
+    alive,
     at_time,
     checked,
     interpolation,
@@ -103,6 +104,16 @@ def test_at_time():
         at_time([3, 4], [1, 2, 3])
     with pytest.raises(coreplan.InputError, match=r"x\[None\]"):
         at_time(3, 1)
+
+
+def test_a_policy_takes_no_state_without_its_clock():
+    """`alive(x)` has as many numbers as (x, t): taken for step 0, it would be a silent mistake."""
+    policy = coreplan.SoftmaxPolicy.uniform(problem(horizon=5).features)
+    assert policy.probabilities(at_time([[0.5], [0.2]], [0, 4])).shape == (2, 2)
+    assert policy.act(at_time([[0.5]], 3)[0], 0) in (0, 1)  # one state
+    for states in ([[0.5]], alive([[0.5]]), [0.5, 3.0], 0.5, np.zeros((1, 1, 3))):
+        with pytest.raises(coreplan.InputError, match=r"at_time\(states, t\), of shape \(n, 3\)"):
+            policy.act(np.asarray(states), 0)
 
 
 @pytest.mark.parametrize("t", [-1, 5, 2.5, np.nan])

@@ -123,6 +123,6 @@ def test_a_budget_that_does_not_fit_is_refused_by_a_planner_that_has_run(monkeyp
     setup = CoreSetup.with_core(own(), CoreSet.of(own()), 1200)
     monkeypatch.setattr(plug_in, "available_memory", lambda: 2.2e5)
     capped = PlugIn(epsilon=0.1).resolve(setup)
-    assert capped._cap == 20 < 1200 // 12
+    assert capped._most() == 20 < 1200 // 12
     with pytest.raises(InputError, match="may be used here"):
         dataclasses.replace(capped, epsilon=None).resolve(setup)

@@ -112,7 +112,7 @@ def test_slack_or_bounds_in_use_are_told():
     stored = Stored(Frame(np.eye(2), 2), np.array([0.3, 0.7]), phi, phi, 0.99)
     _, verdict = SampledLP().on(stored)
     assert verdict.status is Status.DOUBTFUL and "only by its slack" in verdict.reason
-    right, verdict = SampledLP().on(replace(stored, next_features=phi / 1.04, initial_features=phi / 1.04))
+    right, verdict = SampledLP().on(replace(stored, samples=phi / 1.04, initial_features=phi / 1.04))
     assert verdict is None
     np.testing.assert_allclose(right.theta, stored.rewards / 0.01, rtol=1e-6)  # r + gamma theta = theta
 
@@ -210,7 +210,7 @@ def test_errors():
     with pytest.raises(coreplan.InputError, match=too_large):
         plan(problem, planner=SampledLP(), budget=250_000)
     stored = sampled(problem, 10, 0)
-    many = replace(stored, next_features=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
+    many = replace(stored, samples=np.broadcast_to(stored.next_features[:1], (250_000, 4, 8)))
     with pytest.raises(coreplan.InputError, match=too_large):
         SampledLP().on(many)
     with pytest.raises(coreplan.InputError, match="Lower `n_initial`, take fewer core pairs"):

@@ -164,7 +164,7 @@ def test_a_folder_without_a_run(tmp_path):
 def test_a_run_that_is_not_finished(status, tmp_path):
     river = River(fail_at=3)
     with pytest.raises(coreplan.SimulatorError):
-        plan(river.problem, planner=CoreMirror(), budget=240, out=tmp_path)
+        plan(river.problem, planner=CoreMirror(), budget=240, out=tmp_path, reality=0)
     file = tmp_path / "run.json"
     record = json.loads(file.read_text())
     assert record["status"] == "failed"

@@ -98,7 +98,7 @@ def _nothing(rng, data, states):
     ("make", "words"),
     [
         (lambda: ScalarModel(0, None, None), "`ScalarModel(n_actions=...)`"),
-        (lambda: NoiseModel(2, None, None, 0), "`NoiseModel(noise_dimension=...)`"),
+        (lambda: NoiseModel(2, None, None, -1), "`NoiseModel(noise_dimension=...)`"),
         (lambda: NoiseModel(2, None, None, 1, 0.5), "`NoiseModel(initial_noise_dimension=...)`"),
         (lambda: coreplan.CompiledModel(2, _nothing, _nothing, noise_dimension=2), "together, or neither"),
         (

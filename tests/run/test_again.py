@@ -101,7 +101,7 @@ def test_a_wider_range_goes_with_rollouts_too(tmp_path):
         coreplan.plan(problem_of(jump=2e-3), planner=PlugIn(), budget=2_560, seed=1, out=tmp_path)
     wide = problem_of((-1.0, 3.0), jump=2e-3)
     resumed = coreplan.plan(wide, budget=2_560, seed=1, out=tmp_path, resume=True)
-    assert resumed.reality_queries > 0 and resumed.earned.low <= resumed.believed <= resumed.earned.high
+    assert resumed.reality_queries > 0 and abs(resumed.earned.value - resumed.believed) < 0.02
 
 
 def test_what_was_solved_is_solved_again(tmp_path):

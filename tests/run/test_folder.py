@@ -42,7 +42,7 @@ def test_two_runs_into_one_folder_are_refused(tmp_path):
     assert inside.wait(60)
     code = f"""
 import coreplan
-plan(coreplan.make("river-swim"), planner=coreplan.PrimalDual(K=1), budget=10, out={str(tmp_path)!r}, resume=True)
+coreplan.plan(coreplan.make("river-swim"), planner=coreplan.PrimalDual(K=1), budget=10, out={str(tmp_path)!r}, resume=True)
 """
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     with pytest.raises(coreplan.FileError, match="Another run"):

@@ -63,8 +63,9 @@ def test_sizes():
         (PlugIn(samples=20, epsilon=0.01), [8, 12, 16, 20]),
     ):
         resolved = planner.resolve(setup)
-        assert [resolved._target(N) for N in [0, *sizes[:-1]]] == sizes
-        assert resolved._target(13) == min(16, sizes[-1])
+        state = resolved.init(np.random.default_rng(0))._replace(random=True)
+        assert [resolved._target(state._replace(solved=N)) for N in [0, *sizes[:-1]]] == sizes
+        assert resolved._target(state._replace(solved=13)) == min(16, sizes[-1])
     assert [before(N) for N in (8, 12, 16, 24, 20, 25)] == [6, 8, 12, 16, 16, 24]
 
 
@@ -134,8 +135,8 @@ def test_an_accuracy_that_cannot_be_estimated_is_not_reached(monkeypatch, epsilo
     """Systems that have no solution give nan, which is no small number, and the budget is not what is missing."""
     value = bellman.SampledModel.value
 
-    def no_value(self, lift, w, theta, choice):
-        return np.nan if without == "all" or theta is None else value(self, lift, w, theta, choice)
+    def no_value(self, lift, w, theta, choice, **known):
+        return np.nan if without == "all" or theta is None else value(self, lift, w, theta, choice, **known)
 
     monkeypatch.setattr(bellman.SampledModel, "value", no_value)
     run = plan(coreplan.make("river-linear"), epsilon=epsilon, budget=400)
@@ -155,7 +156,7 @@ def test_samples_that_show_nothing_are_not_believed_at_once():
     base = coreplan.make("river-swim")
     alike = dataclasses.replace(
         base,
-        model=FunctionModel(2, base.model.initial, lambda rng, x, a: (np.full(len(x), 0.5), x)),
+        model=FunctionModel(2, base.model.initial, lambda rng, x, a: (0.5 + 0 * rng.random(len(x)), x)),
         tabular=None,
     )
     run = plan(alike, epsilon="1%")

@@ -63,10 +63,8 @@ def test_the_solver_agrees_with_naive_value_iteration():
     ("old", "new"),
     [
         ("if s > top:", "if s < top:"),
-        (
-            "            if at >= 0:\n                F[n % m, at] += w[n] * phi.weight[n, a, i]",
-            "            pass",
-        ),
+        ("total[at] += share * phi.weight[n, b, i]", "total[at] = share * phi.weight[n, b, i]"),
+        ("for n in range(j, w.shape[0], m):", "for n in range(j, w.shape[0] - m, m):"),
         ("q[n % m] += w[n] * min", "q[n % m] += min"),
         ("new = self.r + self.discount * new", "new = self.r + new"),
     ],

@@ -64,7 +64,7 @@ def certify(
         print_json({"problem": where.name} | certificate.as_dict())
     else:
         show.certificate(certificate)
-    if not certificate.holds:
+    if certificate.holds is False:  # None: there is no core set, and the lower bound is what can be had
         raise typer.Exit(1)
 
 

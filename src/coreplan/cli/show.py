@@ -63,7 +63,7 @@ def certificate(c: Certificate) -> None:
     """Both bounds, the gap, and what they assume."""
     table = Table(title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False)
     table.add_row("lower <= value", _number(c.lower))
-    doubt = "" if c.holds else " not proved"
+    doubt = " not proved" if c.holds is False else ""
     table.add_row("optimum <= upper", Text.assemble(_number(c.upper), (doubt, "red")))
     table.add_row("gap at most", Text("not known", "red") if c.gap is None else _number(c.gap))
     if c.exact is not None:

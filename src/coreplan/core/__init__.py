@@ -4,7 +4,7 @@ from .coreset import CORE_FILE, CoreSet, pair_features
 from .coverage import HullWatch
 from .frame import Frame, Lift, into
 from .hull import convex_coefficients, hull_distances, is_inside, measurable
-from .pools import Pool, rollout_pool, uniform_pool
+from .pools import Pool, all_actions, rollout_pool, uniform_pool
 from .selection import Selection, select
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Lift",
     "Pool",
     "Selection",
+    "all_actions",
     "convex_coefficients",
     "hull_distances",
     "into",

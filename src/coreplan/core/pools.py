@@ -105,7 +105,7 @@ def uniform_pool(
     if states.ndim == 0 or len(states) != n:
         raise InputError(f"The sampler was asked for {n} states and returned shape {states.shape}.")
     if actions == "all":
-        return Pool.of(problem, *_all_actions(problem, states))
+        return Pool.of(problem, *all_actions(problem, states))
     return Pool.of(problem, states, _uniform_actions(problem, states, rng))
 
 
@@ -143,7 +143,7 @@ def rollout_pool(
     visited, chosen = np.concatenate(seen)[:n], np.concatenate(played)[:n]
     visits = np.ones(n)
     if actions == "all":
-        others = _all_actions(problem, visited)
+        others = all_actions(problem, visited)
         visited, chosen = np.concatenate([visited, others[0]]), np.concatenate([chosen, others[1]])
         visits = np.concatenate([visits, np.zeros(len(others[1]))])
     return Pool.of(problem, visited, chosen, visits, queries=simulator.queries)
@@ -171,7 +171,7 @@ def _uniform_actions(problem: Problem, states: States, rng: np.random.Generator)
     return (allowed.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
 
 
-def _all_actions(problem: Problem, states: States) -> tuple[States, IntArray]:
+def all_actions(problem: Problem, states: States) -> tuple[States, IntArray]:
     """Every state with each of its available actions."""
     rows, actions = np.nonzero(available(checked(problem.features, states)))
     return states[rows], actions

@@ -27,6 +27,7 @@ from .batch import (
     single_entries,
     stack,
     take,
+    used_columns,
     with_constant,
 )
 from .box import BoxWatch, OutsideBox, outside_box
@@ -48,6 +49,7 @@ from .kernels import (
 )
 from .maps import all_pairs, interpolate_into, interpolation, interpolation_core, one_hot, table_features
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
+from .packing import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .smooth import fourier, polynomial, radial, radial_into
@@ -72,6 +74,7 @@ __all__ = [
     "Mask",
     "MaskedFeatures",
     "OutsideBox",
+    "Packed",
     "Phi",
     "Rows",
     "Sparse",
@@ -119,6 +122,7 @@ __all__ = [
     "n_actions",
     "one_hot",
     "outside_box",
+    "packed",
     "parts_of",
     "polynomial",
     "probabilities",
@@ -139,11 +143,14 @@ __all__ = [
     "subtract",
     "table_features",
     "take",
+    "take_packed",
     "terminal_pairs",
     "terminated",
     "tile_coding",
     "time_nodes",
     "unavailable_core",
+    "unpacked",
+    "used_columns",
     "weighted_l1",
     "widened",
     "with_constant",

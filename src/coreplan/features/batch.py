@@ -225,6 +225,13 @@ def column_means(rows: Phi, dimension: int) -> FloatArray:
     return rows.mean(axis=0)
 
 
+def used_columns(rows: Phi) -> IntArray:
+    """The coordinates in which some row is not zero, in order."""
+    if isinstance(rows, Sparse):
+        return np.unique(rows.index[rows.weight != 0.0]).astype(np.int64)
+    return np.flatnonzero((rows != 0.0).any(axis=0))
+
+
 def mass_outside(rows: Phi, known: NDArray[np.bool_]) -> FloatArray:
     """For every row the sum of its absolute entries on the coordinates that are not `known [d]`: `[n]`."""
     if isinstance(rows, Sparse):

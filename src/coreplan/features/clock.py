@@ -141,6 +141,20 @@ class TimeFeatures:
     def state_dtype(self) -> Any:
         return np.float64
 
+    def whole(self, states: States) -> tuple[States, bool]:
+        """States `[n, D + 2]` as a batch, and whether ONE was given. No column may be missing.
+
+        A row that lacks the clock but has the terminal column would pass for one at step 0 that lacks the other.
+        """
+        columns = self.rows.columns + 2
+        if states.shape[-1:] != (columns,) or states.ndim > 2:
+            raise InputError(
+                f"The policy was planned with a horizon of {self.steps}: it acts on the {columns - 2} numbers of the state, "
+                f"the step and the terminal column. Give coreplan.problem.at_time(states, t), of shape (n, {columns}); got "
+                f"{states.shape}."
+            )
+        return (states[None], True) if states.ndim == 1 else (states, False)
+
     @property
     def core(self) -> Callable[[], tuple[States, IntArray]] | None:
         """The base's core set at every node in time, if it carries one."""

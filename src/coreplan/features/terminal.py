@@ -150,8 +150,11 @@ class TerminalFeatures:
         """States as a batch of rows `[n, D + 1]`, and whether ONE was given: see `as_batch`.
 
         Rows of D numbers are living states, such as an environment's raw observations. Columns that the features do not see
-        may be left out too.
+        may be left out too. A base map whose states have more to say (a clock) answers by `whole` instead.
         """
+        whole = getattr(self.base, "whole", None)
+        if whole is not None:
+            return whole(states)
         D, shape = self.width, getattr(self.base, "state_shape", None)
         if D is None:  # rows of D + 1 numbers, whatever D is
             return (states[None], True) if states.ndim == 1 else (states, False)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..base import FloatArray
 from ..core import HullWatch
-from ..sampled import Stored
+from ..sampled import Stored, share_below
 from ..simulate import REPEATED
 
 
@@ -158,6 +158,7 @@ REACHED = _doubt(
     "Sampling is estimated to lose at most {error:.2g} of normalised value. This is the statistical error only.",
     Status.REACHED,
 )
+NO_NOISE_REACHED = _doubt("no noise, reached", "{finding}", Status.REACHED)
 TOO_FEW_TO_TELL = _doubt(
     "too few to tell",
     "An estimate of the accuracy needs at least {first} samples per core pair: {cure}.",
@@ -182,6 +183,9 @@ NOT_REACHED = _doubt(
     "less.",
     Status.NOT_REACHED,
 )
+
+# The simulator was found to be deterministic.
+NO_NOISE = _doubt("no noise", "{finding}", Status.FINISHED)
 
 # From the watch over the core's hull.
 OUTSIDE_HULL = _doubt("outside the hull", "{finding}")
@@ -224,6 +228,18 @@ def few_samples(N: int, m: int, same: bool) -> Verdict | None:
     if N >= FEW or (N > 1 and same):
         return None
     return FEW_SAMPLES(N=N, least=FEW * m + REPEATED)
+
+
+def no_noise(N: int, repeats: int, accuracy: bool) -> Verdict:
+    """The verdict on a run whose simulator is deterministic: all `repeats` agreed, or it declares so and there are none."""
+    samples = "one sample per core pair was" if N == 1 else f"{N} samples per core pair were"
+    finding = f"The simulator declares that it has no noise, so {samples} used and sampling loses nothing."
+    if repeats:
+        finding = (
+            f"No noise was seen in {repeats:,} repeated queries, so {samples} used and sampling loses nothing, unless "
+            f"noise changes an answer more rarely than {share_below(repeats):.2g} of the time."
+        )
+    return (NO_NOISE_REACHED if accuracy else NO_NOISE)(finding=finding)
 
 
 NEAR = 0.25  # below this lead of its favourite actions a policy has hardly left the uniform one

@@ -23,23 +23,25 @@ from ..sampled import (
     FixedPoint,
     SampledModel,
     Stored,
+    Trial,
     all_same,
     append,
-    before,
     check_rows,
     choose_ridge,
+    estimated_loss,
     initial_features,
-    losses,
-    next_features,
+    next_packed,
     next_rows,
     no_rows,
+    repeated_pairs,
     rescale,
     sobol,
     stored,
+    without_room,
 )
 from ..simulate import REPEATED, Answers, Ask
 from . import doubts
-from .doubts import Verdict, few_samples
+from .doubts import Verdict, few_samples, no_noise
 from .protocol import CoreSetup, Planner, ReadOut
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
@@ -50,6 +52,9 @@ FIRST = {
 # Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
 BLIND = 128
 BATCH = 65_536  # the most pairs per ask, and so the most that a fault of the simulator can lose
+HEAVY = (
+    20_000_000  # entries of the next states' features above which a solve starts from that of fewer samples
+)
 INITIAL = 512  # draws from nu0, by which values are estimated
 
 
@@ -63,11 +68,17 @@ class State(NamedTuple):
     error: float  # estimated loss of sampling; NaN if no accuracy was requested
     scale: float  # optimum minus uniform value in the sampled model
     reached: bool  # whether the requested accuracy is reached
+    drew: bool  # whether the simulator has drawn random numbers
+    random: bool  # whether it counts as random
+    certain: bool  # whether it counts as deterministic
+    repeats: int  # queries that were repeated and gave the same answer
+    probed: int  # queries that were repeated only to compare, and are not stored
     filled: int  # the fields of `Rows`
     solved: int
     rewards: FloatArray
     next_index: IntArray
     next_weight: FloatArray
+    next_step: IntArray
     initial_index: IntArray
     initial_weight: FloatArray
 
@@ -79,7 +90,9 @@ class PlugIn(Planner):
     The sampled model has m core pairs and is solved exactly, by policy iteration through the core set
     (`sampled/policy_iteration.py`). N grows from 8 or 16 until the stopping rule is met or the budget is used up. If the
     simulator is a function of its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and errors
-    that are common to all actions do not change the policy. (On `inventory`, sub = (optimum - value) / (optimum - uniform)
+    that are common to all actions do not change the policy. A deterministic simulator is queried once per core pair if it
+    declares that it has no noise, or if it draws no random numbers and some queries that are repeated agree
+    (`sampled/repeats.py`). (On `inventory`, sub = (optimum - value) / (optimum - uniform)
     is .0025 after 7,000 queries, and .0040 after 113,000 queries with independent noise.)
 
     For an exact core set of a linear MDP this is the plug-in estimator of Wang, Yan & Fan (2021): the value lost falls
@@ -137,6 +150,8 @@ class PlugIn(Planner):
                 f"A budget of {setup.budget} queries is below {least}: PlugIn queries each of the {setup.m} core pairs "
                 f"{self.samples or 1} times at least, and with Sobol noise {REPEATED} pairs once more. Raise the budget."
             )
+        if noise == "sobol" and setup.noise_dimension == 0:
+            noise = "independent"  # there is none
         if noise == "sobol" and not 0 < (setup.noise_dimension or 0) <= MOST_COORDINATES:
             raise InputError(
                 "`PlugIn(noise='sobol')` needs a simulator that is a function of its noise: a NoiseModel, or a "
@@ -147,11 +162,12 @@ class PlugIn(Planner):
         planner._require_memory()
         return planner
 
-    def _bytes_per_row(self) -> int:
+    def _bytes_per_row(self, state: State | None = None) -> int:
         phi = self.setup.core_features
-        k = entries(phi).shape[1]
-        # Twice, since arrays are copied when they grow.
-        return 2 * self.setup.n_actions * k * (12 if is_sparse(phi) else 8) + 64
+        k = entries(phi).shape[1] * (12 if is_sparse(phi) else 8)
+        # Twice, since arrays are copied when they grow; four times if a solve takes as much.
+        packed = state is not None and len(state.next_step) > 0
+        return (4 if packed else 2 * self.setup.n_actions) * k + 64
 
     def _bytes_of_systems(self) -> int:
         setup = self.setup
@@ -163,17 +179,16 @@ class PlugIn(Planner):
         """Bytes of memory that may be used, determined once at the start of the run."""
         return SHARE * available_memory()
 
-    @property
-    def _most(self) -> int:
-        """The number of samples per core pair that fit into memory."""
+    def _most(self, state: State | None = None) -> int:
+        """The number of samples per core pair that fit into memory, packed as they are in the state."""
         room = max(self._room - self._bytes_of_systems(), 0.0)
-        return int(min(room / (self._bytes_per_row() * self.setup.m), 2.0**40))
+        return int(min(room / (self._bytes_per_row(state) * self.setup.m), 2.0**40))
 
     def _require_memory(self) -> None:
         """Raise InputError if a budget does not fit into memory; with an accuracy, only if the first solve does not."""
-        m, cap = self.setup.m, self._wanted
+        m, cap = self.setup.m, self._wanted(0)
         least = cap if self.epsilon is None else min(cap, FIRST[self.noise])
-        if self._most < least:
+        if self._most() < least:
             needed = self._bytes_per_row() * least * m + self._bytes_of_systems()
             raise InputError(
                 f"PlugIn would store the features of {least * m:,} next states, with its systems about "
@@ -186,22 +201,31 @@ class PlugIn(Planner):
     def init(self, rng: np.random.Generator) -> State:
         return State(
             seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension), residual=math.nan, settled=False,
-            error=math.nan, scale=math.nan, reached=False, **no_rows(self.setup.n_actions),
+            error=math.nan, scale=math.nan, reached=False, drew=False, random=False, certain=False, repeats=0, probed=0,
+            **no_rows(self.setup.n_actions),
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
         m = self.setup.m
-        return None if state.reached else next_rows(state.filled, self._target(state.solved) * m, m, BATCH)
+        if state.reached or state.certain:
+            return None
+        if self._trial.probing(state):
+            return min(self._trial.needed(state) - state.repeats, BATCH)
+        return next_rows(state.filled, self._target(state) * m, m, BATCH)
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, m, start = self.size(state), self.setup.m, state.filled
         if size is None:
             return None
+        if self._trial.probing(state):
+            return Ask(core_index=repeated_pairs(state.seed, m, state.repeats, state.repeats + size))
         rows = np.arange(start, start + size)
         noise = None
         if self.noise == "sobol":
             points = sobol(state.seed, self.setup.noise_dimension, start // m, rows[-1] // m + 1)
             noise = points[rows // m - start // m]
+        elif self._trial.declared:
+            noise = np.empty((size, 0))  # so that it is checked that the simulator needs none
         sweep = start // m if size % m == 0 and noise is None else None
         return Ask(
             core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep,
@@ -209,9 +233,15 @@ class PlugIn(Planner):
         )  # fmt: skip
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        state = append(state, answers)
-        N = self._target(state.solved)
-        return self._solved(state, N) if state.filled == N * self.setup.m else state
+        m, look = self.setup.m, self._trial.look(state)
+        if self._trial.probing(state):
+            state = self._trial.compared(state, answers)
+        else:
+            state = append(state, answers)._replace(drew=state.drew or answers.drew)
+            if look is not None and state.filled == look * m:
+                state = self._trial.looked(state, look)
+        due = not self._trial.probing(state) and state.filled == self._target(state) * m
+        return self._solved(state, state.filled // m) if due or state.certain else state
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
         """Solve with two samples of at most four core pairs; a whole solve may take long, and memory for all samples."""
@@ -221,67 +251,88 @@ class PlugIn(Planner):
         small = replace(self, samples=2).bind(replace(self.setup, frame=frame, budget=100))
         small.tell(small.init(rng), made_up(Ask(core_index=np.tile(pairs, 2), n_initial=2)), rng)
 
-    def _target(self, solved: int) -> int:
+    def _target(self, state: State) -> int:
         """Samples per core pair at the next solve: doubled each time (with an accuracy, in two steps), up to the cap."""
-        N = FIRST[self.noise]
-        while solved >= N:
+        N = self._trial.look(state) or FIRST[self.noise]
+        while state.solved >= N:
             twice = 1 << N.bit_length()  # the next power of two
             between = 3 * twice // 4  # where a quasi-random sequence is still balanced
             N = between if self.epsilon is not None and between > N else twice
-        return min(N, self._cap)
+        return min(N, self._cap(state))
 
-    @property
-    def _cap(self) -> int:
+    def _cap(self, state: State) -> int:
         """The most samples per core pair that budget, settings and memory allow."""
-        return min(self._wanted, self._most)
+        return min(self._wanted(state.probed), self._most(state))
 
-    @property
-    def _wanted(self) -> int:
-        """The most samples per core pair that budget and settings allow.
+    def _wanted(self, probed: int) -> int:
+        """The most samples per core pair that budget and settings allow, if `probed` queries are not stored.
 
         With quasi-random noise a multiple of a quarter of the last power of two, since other sizes unbalance the sequence.
         """
-        cap = (self.setup.budget - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
+        cap = (self.setup.budget - probed - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
         if self.noise == "sobol" and self.samples is None:
             quarter = max(1, 2 ** (cap.bit_length() - 3))
             cap -= cap % quarter
         return min(cap, self.samples or cap)
+
+    @cached_property
+    def _trial(self) -> Trial:
+        """How it is found out whether the simulator is deterministic. With Sobol noise it is not: it would say so."""
+        setup = self.setup
+        free = self.samples is None
+        return Trial(
+            m=setup.m, active=free and self.noise == "independent", first=FIRST[self.noise],
+            declared=free and setup.noise_dimension == 0 and setup.budget >= setup.m + REPEATED,
+            budget=setup.budget, to_accuracy=self.epsilon is not None,
+        )  # fmt: skip
 
     # Solving.
 
     def _solved(self, state: State, N: int) -> State:
         """Solve on the first N samples of each pair. The result depends on these and the seed only, not on the asks."""
         frame, sampled = self.setup.frame, self._sampled(state, N)
-        lift = Lift(frame, choose_ridge(sampled, frame) if self.ridge is None else self.ridge)
-        solution = sampled.solve(lift, sampled.equal())
+        lift = Lift(frame, choose_ridge(sampled, frame, state.certain) if self.ridge is None else self.ridge)
+        solution = sampled.solve(lift, sampled.equal(), start=self._start(state, N, lift))
         state = state._replace(
             solved=N, theta=solution.theta, residual=solution.residual, settled=solution.settled
         )
         accuracy = Accuracy.of(self.epsilon)
+        if accuracy is not None and state.certain:
+            return self._reached(state, sampled, lift, solution)
         if accuracy is None or FIRST[self.noise] > N:
             return state
-        error, scale = self._error(state, N, sampled, lift, solution)
+        error, scale = estimated_loss(
+            lambda M: sampled if M == N else self._sampled(state, M), lift, solution,
+            rewards=state.rewards[: N * lift.m].reshape(N, -1), rng=np.random.default_rng([state.seed, N]),
+            shared=self.noise == "sobol", accuracy=accuracy, last=self._cap(state) == N,
+        )  # fmt: skip
         seen = not scale <= NOTHING or N >= BLIND
         reached = bool(seen and solution.settled and error <= accuracy.target(scale))
         return state._replace(error=error, scale=scale, reached=reached)
 
-    def _error(
-        self, state: State, N: int, sampled: SampledModel, lift: Lift, solution: FixedPoint
-    ) -> tuple[float, float]:
-        """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model."""
-        rng = np.random.default_rng([state.seed, N])
-        rewards, M, shared = state.rewards[: N * lift.m].reshape(N, -1), before(N), self.noise == "sobol"
-        lost, scale = losses(sampled, lift, solution, rewards, rng, shared)
-        fewer = self._sampled(state, M)
-        there = fewer.solve(lift, fewer.equal(), start=solution.theta)
-        more, _ = losses(fewer, lift, there, rewards[:M], rng, shared)
-        return float(np.maximum(lost, more).max()), float(scale)
+    def _start(self, state: State, N: int, lift: Lift) -> FloatArray | None:
+        """Where the solve starts: from that of an eighth of the samples if it is large, which saves most of its steps."""
+        few, size = (
+            N // 8,
+            N * self.setup.m * self.setup.n_actions * entries(self.setup.core_features).shape[1],
+        )
+        if few == 0 or size < HEAVY:
+            return None
+        small = self._sampled(state, few)
+        return small.solve(lift, small.equal()).theta
+
+    def _reached(self, state: State, sampled: SampledModel, lift: Lift, solution: FixedPoint) -> State:
+        """The state of a run whose simulator is deterministic: sampling loses nothing."""
+        best, uniform = (sampled.value(lift, sampled.equal(), *p) for p in (solution[:2], (None, None)))
+        if state.drew and best - uniform <= NOTHING:  # rare noise may be all that matters
+            return state._replace(certain=False, random=True, repeats=0)
+        return state._replace(error=0.0, scale=best - uniform, reached=solution.settled)
 
     def _sampled(self, state: State, N: int) -> SampledModel:
         n, m = N * self.setup.m, self.setup.m
         rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        next_phi, initial = as_sparse(next_features(state, n)), as_sparse(initial_features(state))
-        return SampledModel(next_phi, rewards, initial, self.setup.discount)
+        initial = as_sparse(initial_features(state))
+        return SampledModel(next_packed(state, n), rewards, initial, self.setup.discount)
 
     # Results.
 
@@ -303,19 +354,17 @@ class PlugIn(Planner):
             return doubts.NO_SOLVE()
         if not state.settled:
             return doubts.NOT_SETTLED(residual=state.residual)
+        if state.certain:
+            return no_noise(state.solved, state.repeats, self.epsilon is not None)
         if self.epsilon is not None:
             return doubts.REACHED(error=state.error) if state.reached else self._not_reached(state)
-        same = all_same(state, self.setup.m)
+        same = all_same(state, self.setup.m, state.solved)
         return few_samples(state.solved, self.setup.m, same) if self.samples is None else None
 
     def _not_reached(self, state: State) -> Verdict:
         """Why the samples are not enough for the requested accuracy, and what would be."""
-        N, m, accuracy, fixed = (
-            state.solved,
-            self.setup.m,
-            Accuracy.of(self.epsilon),
-            self._cap == self.samples,
-        )
+        N, m, accuracy = state.solved, self.setup.m, Accuracy.of(self.epsilon)
+        fixed = self._cap(state) == self.samples
         assert accuracy is not None
         target, first = accuracy.target(state.scale), FIRST[self.noise]
         if first > N:
@@ -329,9 +378,12 @@ class PlugIn(Planner):
         cure = f"Raise the budget above {self.setup.budget:,}"
         if fixed:
             cure = f"Raise `samples` above {self.samples}"
-        elif self._cap == self._most:
+        elif self._cap(state) == self._most(state):
             cure = "No more samples fit into memory: give more of it"
         return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
+
+    def saved(self, state: State) -> State:
+        return without_room(state)
 
     def rescaled(self, state: State, scale: float, shift: float) -> State:
         state = rescale(state, scale, shift)

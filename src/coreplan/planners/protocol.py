@@ -189,6 +189,10 @@ class Planner:
         """The stored samples, for a planner that solves on them; else None."""
         return None
 
+    def saved(self, state: Any) -> Any:
+        """The state as a checkpoint is to hold it, without room for what may come; the state itself by default."""
+        return state
+
     def rescaled(self, state: Any, scale: float, shift: float) -> Any:
         """The state as it would be if every reward r had been scale * r + shift; None if that cannot be known.
 

@@ -25,6 +25,7 @@ from ..sampled import (
     rescale,
     solve_sampled,
     stored,
+    without_room,
 )
 from ..simulate import Answers, Ask
 from . import doubts
@@ -49,6 +50,7 @@ class State(NamedTuple):
     rewards: FloatArray
     next_index: IntArray
     next_weight: FloatArray
+    next_step: IntArray
     initial_index: IntArray
     initial_weight: FloatArray
 
@@ -164,7 +166,10 @@ class SampledLP(Planner):
         doubt = _at_bounds(state.slack, state.bound)
         if doubt is not None or self.samples is not None:
             return doubt
-        return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m))
+        return few_samples(state.solved, self.setup.m, all_same(state, self.setup.m, state.solved))
+
+    def saved(self, state: State) -> State:
+        return without_room(state)
 
     def rescaled(self, state: State, scale: float, shift: float) -> State:
         state = rescale(state, scale, shift)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import InputError, require_count
+from ..base import require_count
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, certify, evaluate, least_queries
 from ..policy import SoftmaxPolicy
@@ -33,10 +33,12 @@ def certified(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Certificate:
-    """The certificate of a policy on the core pairs that its run used or chose; enough queries for them by default."""
-    if core is None and problem.core_pairs is None:
-        raise InputError("No core set was given or found, so there is nothing to certify on.")
-    core = CoreSet.of(problem) if core is None else core
+    """The certificate of a policy on the core pairs that its run used or chose; enough queries for them by default.
+
+    Where there are none, it has the lower bound only.
+    """
+    if core is None and problem.core_pairs is not None:
+        core = CoreSet.of(problem)
     if queries is None:
-        queries = max(QUERIES, least_queries(len(core), problem.discount))
+        queries = max(QUERIES, least_queries(0 if core is None else len(core), problem.discount))
     return certify(problem, core, policy, queries=queries, confidence=confidence, seed=seed)

@@ -147,6 +147,7 @@ class NoiseModel:
     """A model whose step is a deterministic function of uniform noise.
 
     `step(states, actions, noise) -> (rewards, next_states)` takes noise `[n, k]` in [0, 1), k being `noise_dimension`.
+    noise_dimension=0 declares a deterministic step, which planners need to query only once per pair.
     With `initial_noise_dimension` k0, `initial(noise) -> states` takes noise `[n, k0]`; without it, it is
     `initial(rng, n)`, as in FunctionModel. All randomness must come from `noise`, for instance by inverting distribution
     functions; this is checked when a planner first uses it.
@@ -160,12 +161,8 @@ class NoiseModel:
         noise_dimension: int,
         initial_noise_dimension: int | None = None,
     ) -> None:
-        require_count(
-            "NoiseModel",
-            n_actions=n_actions,
-            noise_dimension=noise_dimension,
-            initial_noise_dimension=initial_noise_dimension,
-        )
+        require_count("NoiseModel", n_actions=n_actions, initial_noise_dimension=initial_noise_dimension)
+        require_count("NoiseModel", least=0, noise_dimension=noise_dimension)
         for name, function in (("initial", initial), ("step", step)):
             if not callable(function):
                 raise InputError(f"`NoiseModel({name}=...)` must be a function, got {function!r}.")
@@ -216,7 +213,7 @@ class CompiledModel:
     `next_states [n, ...]`. Both take their arrays through the tuple `data` instead of closing over
     them, since otherwise Numba cannot cache what it compiles. Decorate them with `@numba.njit(cache=True)`.
     The optional `noise_kernel(data, states, actions, noise, rewards, next_states)` is the same step as a deterministic
-    function of `noise [n, noise_dimension]` in [0, 1).
+    function of `noise [n, noise_dimension]` in [0, 1). noise_dimension=0 declares that the step is deterministic.
     """
 
     n_actions: int
@@ -229,7 +226,8 @@ class CompiledModel:
     noise_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("CompiledModel", n_actions=self.n_actions, noise_dimension=self.noise_dimension)
+        require_count("CompiledModel", n_actions=self.n_actions)
+        require_count("CompiledModel", least=0, noise_dimension=self.noise_dimension)
         if (self.noise_kernel is None) != (self.noise_dimension is None):
             raise InputError("`CompiledModel` takes noise_kernel and noise_dimension together, or neither.")
         noise = () if self.noise_kernel is None else ("noise_kernel",)

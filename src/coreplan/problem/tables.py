@@ -162,9 +162,17 @@ def _step_with(data, states, actions, noise, rewards, next_states):
         _transition(data, states, actions, n, noise[n, 0], rewards, next_states)
 
 
+@njit(cache=True, nogil=True)
+def _step_alone(data, states, actions, noise, rewards, next_states):
+    """The step of a table in which every pair has one successor; `noise [n, 0]` is empty."""
+    for n in range(states.shape[0]):
+        _transition(data, states, actions, n, 0.0, rewards, next_states)
+
+
 def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> CompiledModel:
     """A simulator of the table whose states are the numbers 0..X-1. It uses one uniform per query; sparse P stays sparse.
 
+    If every pair has a single successor, the model declares that it needs no noise.
     `rewards [X, A]` replace the table's rewards, if the simulator is to pay in the user's own units. An unavailable pair
     stays where it is and pays NaN, which every caller reports as an error that names the pair.
     """
@@ -185,9 +193,11 @@ def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> Compil
         cumulative,
         P.indices.astype(np.int64),
     )
+    alone = bool((np.diff(P.indptr) == 1).all())
     return CompiledModel(
-        tabular.n_actions, draw_initial, _step, data, noise_kernel=_step_with, noise_dimension=1
-    )
+        tabular.n_actions, draw_initial, _step, data, noise_kernel=_step_alone if alone else _step_with,
+        noise_dimension=0 if alone else 1,
+    )  # fmt: skip
 
 
 def cumulate(p: FloatArray) -> FloatArray:

@@ -127,7 +127,8 @@ class RunFolder:
         if self.facing is not None:
             share, spent = self.facing.share, self.facing.queries
             meta |= {"budget": self.facing.budget, "reality": share, "reality_queries": spent}
-        arrays = {f"state.{name}": np.asarray(value) for name, value in run.loop.state._asdict().items()}
+        state = run.planner.saved(run.loop.state)
+        arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
     def load_checkpoint(self, run: Run) -> None:

@@ -2,11 +2,12 @@
 
 from .beliefs import Beliefs
 from .intervals import curvature, lower_mean
-from .loss import NOTHING, Accuracy, before, losses
+from .loss import NOTHING, Accuracy, before, estimated_loss, losses
 from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
 from .noise import MOST_COORDINATES, sobol
 from .policy_iteration import LARGE, FixedPoint, SampledModel
+from .repeats import Trial, repeated_pairs, share_below
 from .ridge import choose_ridge
 from .samples import (
     GROWING,
@@ -19,10 +20,12 @@ from .samples import (
     grown,
     initial_features,
     next_features,
+    next_packed,
     next_rows,
     no_rows,
     rescale,
     stored,
+    without_room,
 )
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
@@ -42,6 +45,7 @@ __all__ = [
     "SolverError",
     "Stored",
     "Transitions",
+    "Trial",
     "UnboundedError",
     "VerifiedOptimum",
     "WeightedSamples",
@@ -52,6 +56,7 @@ __all__ = [
     "choose_ridge",
     "curvature",
     "draw",
+    "estimated_loss",
     "gram",
     "greedy",
     "grown",
@@ -60,11 +65,15 @@ __all__ = [
     "losses",
     "lower_mean",
     "next_features",
+    "next_packed",
     "next_rows",
     "no_rows",
+    "repeated_pairs",
     "rescale",
+    "share_below",
     "sobol",
     "solve_pair",
     "solve_sampled",
     "stored",
+    "without_room",
 ]

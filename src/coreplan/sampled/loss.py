@@ -19,17 +19,20 @@ or a core set with gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError
+from ..base import FloatArray, InputError, IntArray
 from ..core import Lift
+from ..features import take_packed
 from .policy_iteration import FixedPoint, SampledModel
 
 # The least accuracy, in normalised value: if the uniform policy is optimal, a relative target would be 0, out of reach.
 NOTHING = 1e-8
+# Smaller losses are rounding errors of the solves.
+ROUNDING = 1e-11
 # The least number of groups of consecutive points of a quasi-random sequence; each is balanced and is never split.
 GROUPS = 4
 
@@ -96,29 +99,79 @@ def _block(N: int) -> int:
     return block
 
 
+def estimated_loss(
+    model_of: Callable[[int], SampledModel], lift: Lift, solution: FixedPoint, *, rewards: FloatArray,
+    rng: np.random.Generator, shared: bool, accuracy: Accuracy, last: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model.
+
+    `model_of(M)` is the model of the first M samples of each pair. Unless these samples are the `last`, one loss that is too
+    large is enough to know that more are needed: then it is the only part of the estimate.
+    """
+    N = len(rewards)
+    enough = None if last else accuracy
+    lost, scale = losses(model_of(N), lift, solution, rewards, rng, shared, enough)
+    if not last and lost.max() > accuracy.target(scale):
+        return float(lost.max()), float(scale)
+    fewer = model_of(before(N))
+    there = fewer.solve(lift, fewer.equal(), start=solution.theta)
+    more, _ = losses(fewer, lift, there, rewards[: before(N)], rng, shared, enough, scale)
+    return float(np.maximum(lost.max(), more.max())), float(scale)
+
+
 def losses(
-    sampled: SampledModel,
-    lift: Lift,
-    solution: FixedPoint,
-    rewards: FloatArray,
-    rng: np.random.Generator,
-    shared: bool,
-) -> tuple[FloatArray, float]:
+    sampled: SampledModel, lift: Lift, solution: FixedPoint, rewards: FloatArray, rng: np.random.Generator, shared: bool,
+    accuracy: Accuracy | None = None, scale: float | None = None,
+) -> tuple[FloatArray, float]:  # fmt: skip
     """Normalised losses `[halves, 2]`, and the optimum minus the uniform value in the model of all samples.
 
     Column 0: the loss of the half's policy in the model of all samples. Column 1: the loss of our policy in the model of
-    the half. rewards `[N, m]`.
+    the half. rewards `[N, m]`. With an `accuracy`, the first half that shows a larger loss is the last one. The `scale`,
+    optimum minus uniform, may be given.
     """
     w, (N, m) = sampled.equal(), rewards.shape
-    best = sampled.value(lift, w, solution.theta, solution.choice)
-    scale = best - sampled.value(lift, w, None, None)
-    found = []
+    best = sampled.value(lift, w, solution.theta, solution.choice, q=solution.q)
+    if scale is None:
+        scale = best - sampled.value(lift, w, None, None, guess=solution.q)
+    enough = np.inf if accuracy is None else accuracy.target(scale)
+    found: list[tuple[float, float]] = []
     for v in half_weights(rng, N, m, shared):
         r = (v.reshape(N, m) * rewards).sum(axis=0)  # rewards may be random too
-        half = SampledModel(sampled.phi, r, sampled.initial, sampled.discount)
-        other = half.solve(lift, v, start=solution.theta)
-        theirs = best - sampled.value(lift, w, other.theta, other.choice)
-        gain = half.value(lift, v, other.theta, other.choice)
-        ours = gain - half.value(lift, v, solution.theta, solution.choice)
-        found.append((theirs, ours))
+        lost = np.array(_half_losses(sampled, lift, solution, v, r, best))
+        lost[np.abs(lost) < ROUNDING] = 0.0  # policies that differ only where actions are equally good
+        found.append((lost[0], lost[1]))
+        if lost.max() > enough:
+            break
     return np.array(found), scale
+
+
+def _half_losses(
+    sampled: SampledModel, lift: Lift, ours: FixedPoint, v: FloatArray, r: FloatArray, best: float
+) -> tuple[float, float]:
+    """The loss of the half's policy in the model of all samples, and of our policy in the model of the half.
+
+    The half is solved on its own samples alone, starting from our policy, which is nearly as good there.
+    """
+    rows = rows_inside(v, lift.m)
+    half = SampledModel(take_packed(sampled.rows, rows), r, sampled.initial, sampled.discount)
+    w, here = half.equal(), ours.choice[rows]
+    q = half.evaluate(lift, w, here, guess=ours.q)
+    known = None if q is None else ours._replace(theta=lift.theta(q), choice=here, q=q)
+    theirs = half.solve(lift, w, start=ours.theta, known=known)
+    choice = sampled.greedy(theirs.theta, ours.choice)
+    choice[rows] = theirs.choice
+    same = np.array_equal(choice, ours.choice)
+    gain = half.value(lift, w, theirs.theta, theirs.choice, q=theirs.q)
+    if same and np.array_equal(half.start_choice(theirs.theta), half.start_choice(ours.theta)):
+        return 0.0 * best, 0.0 * gain  # nothing is lost, unless there is no value
+    there = sampled.value(
+        lift, sampled.equal(), theirs.theta, choice, q=ours.q if same else None, guess=ours.q
+    )
+    return best - there, gain - half.value(lift, w, ours.theta, here, q=q)
+
+
+def rows_inside(v: FloatArray, m: int) -> IntArray:
+    """The rows with positive weight, of which every core pair has as many, sample-major and in order."""
+    pair, sample = np.nonzero((v.reshape(-1, m) > 0).T)
+    rows = (sample * m + pair).reshape(m, -1)
+    return np.ascontiguousarray(rows.T).ravel()

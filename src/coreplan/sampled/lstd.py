@@ -158,12 +158,19 @@ class Equations:
         Both policies are evaluated by LSTD-Q on these samples. The constant is one of the features, so its row of C_pi
         times theta is the mean of V over the next states.
         """
-        s, b = self.samples, self._moment(self.samples.rewards)
+        b = self._moment(self.samples.rewards)
         own = self.evaluate(theta, discount)
+        C = self._uniform_cross()
+        return float(self._C[-1] @ own - C[-1] @ self._solve(C, b, discount))
+
+    def uniform(self, discount: float) -> FloatArray:
+        """theta `[d + 1]` of the uniform policy's values, by LSTD-Q."""
+        return self._solve(self._uniform_cross(), self._moment(self.samples.rewards), discount)
+
+    def _uniform_cross(self) -> FloatArray:
         C = np.zeros((self.size, self.size))
-        _cross_uniform(s.phi, s.next_phi, self.w, C)
-        uniform = self._solve(C, b, discount)
-        return float(self._C[-1] @ own - C[-1] @ uniform)
+        _cross_uniform(self.samples.phi, self.samples.next_phi, self.w, C)
+        return C
 
 
 def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: float) -> float:

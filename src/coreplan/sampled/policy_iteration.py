@@ -27,13 +27,36 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, splu
 
 from ..base import FloatArray, IntArray
 from ..core import Lift
-from ..features import UNAVAILABLE, Sparse, score
+from ..features import UNAVAILABLE, Packed, Sparse
 
 MOST = 50  # the most policy iterations; a contraction takes fewer than ten
 SWEEPS = 3000  # of value iteration, where policy iteration does not settle; damped in the second half
 FACTORED = 100  # systems of up to this many unknowns are factorised; larger ones are solved iteratively
-LARGE = 4_000_000  # mean features with up to this many entries are collected in a dense matrix
+LARGE = 4_000_000  # systems with up to this many entries are solved as dense ones, if all else fails
 RANGE = 1e-6  # how far, relative to its width, values may leave [0, 1 / (1 - gamma)] without being clipped
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _scores(phi, n, theta, s):
+    """s[a] = phi(x_n, a) . theta, or minus infinity if a mask forbids the action."""
+    A, B, k = phi.n_actions, phi.weight.shape[1], phi.weight.shape[2]
+    s[:] = 0.0
+    if B < A:  # one action stands for all
+        for i in range(k):
+            w, at = phi.weight[n, 0, i], phi.index[n, 0, i]
+            if phi.step[n] == 1:
+                part = theta[at : at + A]  # a loop over a slice is vectorised
+                for a in range(A):
+                    s[a] += w * part[a]
+            else:
+                for a in range(A):
+                    s[a] += w * theta[at]
+        return
+    for a in range(A):
+        for i in range(k):
+            s[a] += phi.weight[n, a, i] * theta[phi.index[n, a, i]]
+        if phi.weight[n, a, 0] == UNAVAILABLE:
+            s[a] = -np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -42,11 +65,12 @@ def improve(phi, theta, choice, value):
 
     A choice that is as good as the best is kept, so that policy iteration does not cycle among ties. -1: no choice yet.
     """
-    changed = 0
+    changed, scores = 0, np.empty(phi.n_actions)
     for n in range(choice.shape[0]):
         best, top, old, kept = 0, -np.inf, choice[n], -np.inf
-        for a in range(phi.weight.shape[1]):
-            s = score(phi, n, a, theta)
+        _scores(phi, n, theta, scores)
+        for a in range(scores.shape[0]):
+            s = scores[a]
             if s > top:
                 best, top = a, s
             if a == old:
@@ -68,31 +92,52 @@ def back_up(value, w, top, q):
 
 
 @njit(cache=True, nogil=True)
-def collect(phi, choice, w, place, F):
-    """Add up the mean next features: F[n mod m, place[i]] += w_n phi_i(y_n, choice_n). place = -1 drops a coordinate."""
-    m = F.shape[0]
-    for n in range(choice.shape[0]):
-        a = choice[n]
-        for i in range(phi.weight.shape[2]):
-            at = place[phi.index[n, a, i]]
-            if at >= 0:
-                F[n % m, at] += w[n] * phi.weight[n, a, i]
+def collect(phi, choice, w, place, m, indptr, indices, data):
+    """Mean next features as a sparse matrix `[m, width]`: row j adds up w_n phi(y_n, choice_n) over the rows n of pair j.
 
-
-@njit(cache=True, nogil=True)
-def collect_uniform(phi, w, place, F):
-    """`collect` for the uniform policy over available actions."""
-    m, A = F.shape[0], phi.weight.shape[1]
-    for n in range(phi.weight.shape[0]):
-        open_ = 0
-        for a in range(A):
-            open_ += phi.weight[n, a, 0] != UNAVAILABLE
-        for a in range(A):
-            if phi.weight[n, a, 0] != UNAVAILABLE:
-                for i in range(phi.weight.shape[2]):
-                    at = place[phi.index[n, a, i]]
+    An empty `choice` is the uniform policy over available actions. place `[d]` maps coordinates to columns; -1 drops one.
+    `indptr [m + 1]`, `indices` and `data` are filled in the csr format, columns in order; returns the number of entries.
+    """
+    A, B, k = phi.n_actions, phi.weight.shape[1], phi.weight.shape[2]
+    n_columns = 0
+    for i in range(place.shape[0]):
+        n_columns = max(n_columns, place[i] + 1)
+    total, seen, columns = np.zeros(n_columns), np.full(n_columns, -1), np.empty(n_columns, dtype=np.int64)
+    filled = 0
+    for j in range(m):
+        count = 0
+        for n in range(j, w.shape[0], m):
+            if w[n] == 0.0:
+                continue
+            first, last, share = 0, A, w[n]
+            if choice.shape[0]:
+                first, last = choice[n], choice[n] + 1
+            elif B == A:
+                open_ = 0
+                for a in range(A):
+                    open_ += phi.weight[n, a, 0] != UNAVAILABLE
+                share = w[n] / open_
+            else:
+                share = w[n] / A
+            for a in range(first, last):
+                b = a if B == A else 0
+                if phi.weight[n, b, 0] == UNAVAILABLE:
+                    continue
+                for i in range(k):
+                    at = place[phi.index[n, b, i] + a * phi.step[n]]
                     if at >= 0:
-                        F[n % m, at] += w[n] / open_ * phi.weight[n, a, i]
+                        if seen[at] != j:
+                            seen[at], total[at], columns[count] = j, 0.0, at
+                            count += 1
+                        total[at] += share * phi.weight[n, b, i]
+        indptr[j] = filled
+        columns[:count].sort()
+        for c in range(count):
+            if total[columns[c]] != 0.0:
+                indices[filled], data[filled] = columns[c], total[columns[c]]
+                filled += 1
+    indptr[m] = filled
+    return filled
 
 
 class FixedPoint(NamedTuple):
@@ -102,13 +147,19 @@ class FixedPoint(NamedTuple):
     choice: IntArray  # [n], the greedy action at every stored next state
     residual: float  # largest |q - backup of q|, in normalised units
     settled: bool  # whether it solves the equations
+    q: FloatArray | None = (
+        None  # [m], the values of the policy `choice` at the core pairs; None after value iteration
+    )
 
 
 class SampledModel:
     """A sampled model (next states, mean rewards, initial states), with its solution and the values of policies in it."""
 
-    def __init__(self, next_phi: Sparse, rewards: FloatArray, initial: Sparse, discount: float) -> None:
+    def __init__(
+        self, next_phi: Sparse | Packed, rewards: FloatArray, initial: Sparse, discount: float
+    ) -> None:
         self.phi, self.r, self.initial, self.discount = next_phi, rewards, initial, discount
+        self.rows, self.starts = _in_place(next_phi), _in_place(initial)
         self.n = len(next_phi.weight)
         self.top = 1.0 / (1.0 - discount)
         self._value = np.empty(self.n)
@@ -117,24 +168,31 @@ class SampledModel:
         """Equal weights for all samples of a pair, `[n]`."""
         return np.full(self.n, len(self.r) / self.n)
 
+    # Solving.
+
     def solve(
-        self, lift: Lift, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7
-    ) -> FixedPoint:
+        self, lift: Lift, w: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-7,
+        known: FixedPoint | None = None,
+    ) -> FixedPoint:  # fmt: skip
         """The solution by policy iteration, else by value iteration.
 
-        `w [n]` are the samples' weights, `start [d]` is a guess at theta, `tolerance` is in normalised units.
+        `w [n]` are the samples' weights, `start [d]` is a guess at theta, `tolerance` is in normalised units. Policy
+        iteration may start from a policy that is `known` with its values in this model.
         """
-        theta, q = np.zeros(lift.d) if start is None else start, None
-        choice = np.full(self.n, -1)
-        improve(self.phi, theta, choice, self._value)
+        theta, q, choice = np.zeros(lift.d) if start is None else start, None, np.full(self.n, -1)
+        if known is not None:
+            theta, q, choice = known.theta, known.q, known.choice.copy()
+        changed = improve(self.rows, theta, choice, self._value)
         for _ in range(MOST):
-            q = self._evaluate(lift, self._collected(lift, choice, w), q)
-            if q is None or not np.abs(q).max() < 1e3 * self.top:
-                break
-            theta = lift.theta(q)
-            if improve(self.phi, theta, choice, self._value) == 0:
+            if q is None or changed:
+                q = self.evaluate(lift, w, choice, q)
+                if q is None or not np.abs(q).max() < 1e3 * self.top:
+                    break
+                theta = lift.theta(q)
+                changed = improve(self.rows, theta, choice, self._value)
+            if not changed:
                 if self._value.min() >= -RANGE * self.top and self._value.max() <= (1 + RANGE) * self.top:
-                    return FixedPoint(theta, choice, 0.0, True)
+                    return FixedPoint(theta=theta, choice=choice, residual=0.0, settled=True, q=q)
                 break  # the clipping acts, which policy iteration does not take into account
         return self._iterate(lift, w, tolerance)
 
@@ -145,7 +203,7 @@ class SampledModel:
         choice = np.full(self.n, -1)
         for sweep in range(SWEEPS):
             theta = lift.theta(q)
-            improve(self.phi, theta, choice, self._value)
+            improve(self.rows, theta, choice, self._value)
             new = np.zeros(lift.m)
             back_up(self._value, w, self.top, new)
             new = self.r + self.discount * new
@@ -156,55 +214,66 @@ class SampledModel:
                 break
             q = q + (1.0 if sweep < SWEEPS // 2 else 0.1) * (new - q)
         theta = lift.theta(best)
-        improve(self.phi, theta, choice, self._value)
+        improve(self.rows, theta, choice, self._value)
         return FixedPoint(theta, choice, least, least <= 10 * tolerance * (1 - self.discount))
 
-    def value(self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None) -> float:
+    def greedy(self, theta: FloatArray, old: IntArray) -> IntArray:
+        """The greedy actions at the next states, `[n]`; those of `old` where they are as good."""
+        choice = old.copy()
+        improve(self.rows, theta, choice, self._value)
+        return choice
+
+    # Values of policies.
+
+    def value(
+        self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None,
+        q: FloatArray | None = None, guess: FloatArray | None = None,
+    ) -> float:  # fmt: skip
         """The normalised value in this model of the policy that is greedy in `theta`; None: of the uniform policy.
 
-        `choice [n]` are its actions at the next states.
+        `choice [n]` are its actions at the next states. `q [m]` are its values at the core pairs, if they are known, and
+        `guess [m]` is a guess at them.
         """
-        F = self._collected(lift, choice, w)
-        q = self._evaluate(lift, F)
+        q = self.evaluate(lift, w, choice, guess) if q is None else q
         if q is None:
             return np.nan
-        f0 = np.zeros((1, lift.d))
-        w0, all_ = np.full(len(self.initial.weight), 1.0 / len(self.initial.weight)), np.arange(lift.d)
-        if theta is None:
-            collect_uniform(self.initial, w0, all_, f0)
-        else:
-            at = np.full(len(w0), -1)
-            improve(self.initial, theta, at, np.empty(len(w0)))
-            collect(self.initial, at, w0, all_, f0)
-        return float((1 - self.discount) * (f0[0] @ lift.theta(q)))
+        n0 = len(self.starts.weight)
+        at = None if theta is None else self.start_choice(theta)
+        f0 = collected(self.starts, at, np.full(n0, 1.0 / n0), np.arange(lift.d), 1, lift.d)
+        return float((1 - self.discount) * (f0 @ lift.theta(q))[0])
 
-    def _collected(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> FloatArray | csr_matrix:
-        """Mean next features under the policy `choice [n]` (None: uniform), `[m, width]`."""
-        if lift.m * lift.width > LARGE:
-            return self._sparse(lift, choice, w)
-        F = np.zeros((lift.m, lift.width))
-        if choice is None:
-            collect_uniform(self.phi, w, lift.place, F)
-        else:
-            collect(self.phi, choice, w, lift.place, F)
-        return F if lift.m <= FACTORED else csr_matrix(F)
+    def start_choice(self, theta: FloatArray) -> IntArray:
+        """The greedy actions at the initial states, `[n0]`."""
+        at = np.full(len(self.starts.weight), -1)
+        improve(self.starts, theta, at, np.empty(len(at)))
+        return at
 
-    def _sparse(self, lift: Lift, choice: IntArray | None, w: FloatArray) -> csr_matrix:
-        """The same as `_collected`, without a dense intermediate matrix."""
-        rows = np.arange(self.n)
-        if choice is None:
-            open_ = self.phi.weight[:, :, :1] != UNAVAILABLE  # [n, A, 1]
-            weight = np.where(open_, self.phi.weight, 0.0) / open_.sum(axis=1, keepdims=True)
-            index, weight = self.phi.index.reshape(self.n, -1), weight.reshape(self.n, -1)
-        else:
-            index, weight = self.phi.index[rows, choice], self.phi.weight[rows, choice]  # [n, k]
-        to = lift.place[index]
-        weight = np.where(to >= 0, weight * w[:, None], 0.0)
-        row = np.broadcast_to((rows % lift.m)[:, None], to.shape)
-        entries = (weight.ravel(), (row.ravel(), np.maximum(to, 0).ravel()))
-        F = csr_matrix(entries, shape=(lift.m, lift.width))  # adds up repeated entries
-        F.eliminate_zeros()
-        return F
+    def evaluate(
+        self, lift: Lift, w: FloatArray, choice: IntArray | None, guess: FloatArray | None = None
+    ) -> FloatArray | None:
+        """The values q of a policy (None: uniform), the solution of q = r + gamma F R q; None if there is none.
+
+        Large systems are first tried iteratively: a few dozen products with a sparse matrix are usually enough.
+        """
+        gamma, R, m = self.discount, lift.R, lift.m
+        F = collected(self.rows, choice, w, lift.place, m, lift.width)
+        if m > FACTORED:
+            back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
+            operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
+            q, fault = bicgstab(operator, self.r, x0=guess, rtol=1e-12, maxiter=300)
+            if not fault and np.isfinite(q).all():
+                return q
+            # The iteration breaks down if transitions are nearly deterministic.
+            q = self._factored(F) if R is None else None
+            if q is not None or m * lift.width > LARGE:
+                return q
+        matrix = np.eye(m) - gamma * (F.toarray() if R is None else F.toarray() @ R)
+        with warnings.catch_warnings():  # an ill-conditioned system does not settle, which is reported
+            warnings.simplefilter("ignore", LinAlgWarning)
+            try:
+                return solve(matrix, self.r, check_finite=False)
+            except (LinAlgError, ValueError):
+                return None
 
     def _factored(self, F: csr_matrix) -> FloatArray | None:
         """q by a sparse factorisation, cheap if pairs have few successors; None if they have many, or if it is singular."""
@@ -215,28 +284,24 @@ class SampledModel:
         except RuntimeError:  # singular
             return None
 
-    def _evaluate(
-        self, lift: Lift, F: FloatArray | csr_matrix, start: FloatArray | None = None
-    ) -> FloatArray | None:
-        """The solution of q = r + gamma F R q; None if there is none.
 
-        Large systems are first tried iteratively: a few dozen products with a sparse matrix are usually enough.
-        """
-        gamma, R, m = self.discount, lift.R, lift.m
-        if m > FACTORED:
-            back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
-            operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
-            q, fault = bicgstab(operator, self.r, x0=start, rtol=1e-12, maxiter=300)
-            if not fault and np.isfinite(q).all():
-                return q
-            # The iteration breaks down if transitions are nearly deterministic.
-            if m * lift.width > LARGE:
-                return self._factored(F) if R is None else None
-            F = F.toarray() if isinstance(F, csr_matrix) else F
-        matrix = np.eye(m) - gamma * (F if R is None else F @ R)
-        with warnings.catch_warnings():  # an ill-conditioned system does not settle, which is reported
-            warnings.simplefilter("ignore", LinAlgWarning)
-            try:
-                return solve(matrix, self.r, check_finite=False)
-            except (LinAlgError, ValueError):
-                return None
+def _in_place(phi: Sparse | Packed) -> Packed:
+    """The features as compiled code takes them, without a copy."""
+    if len(phi) == len(Packed._fields):
+        return phi  # type: ignore[return-value]
+    step = np.zeros(len(phi.weight), dtype=np.int8)
+    return Packed(phi.index, phi.weight, step, phi.weight.shape[1])
+
+
+def collected(
+    phi: Packed, choice: IntArray | None, w: FloatArray, place: IntArray, m: int, width: int
+) -> csr_matrix:
+    """Mean next features under the policy `choice [n]` (None: uniform), `[m, width]`."""
+    n, k = len(w), phi.weight.shape[2]
+    most = m * min(-(-n // m) * k * (phi.n_actions if choice is None else 1), width)
+    F = csr_matrix((m, width))
+    F.indptr, indices, data = np.empty(m + 1, np.int32), np.empty(most, np.int32), np.empty(most)
+    none = np.empty(0, dtype=np.int64)
+    filled = collect(phi, none if choice is None else choice, w, place, m, F.indptr, indices, data)
+    F.indices, F.data = indices[:filled], data[:filled]  # given to the constructor, they would be copied
+    return F

@@ -7,15 +7,28 @@ pair. Where pairs are sampled unequally often, `Transitions` name the pair of ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base import FloatArray, IntArray, States
 from ..core import Frame
-from ..features import Phi, from_parts, length, n_actions, parts_of, take
+from ..features import (
+    Packed,
+    Phi,
+    Sparse,
+    as_sparse,
+    from_parts,
+    length,
+    n_actions,
+    packed,
+    parts_of,
+    take,
+    unpacked,
+)
 from ..simulate import Answers, Simulator
 
 
@@ -25,9 +38,16 @@ class Stored:
 
     frame: Frame  # of the core features
     rewards: FloatArray  # [m], means over the n samples
-    next_features: Phi  # [m n, A, ...]; rows j n to (j + 1) n - 1 belong to core pair j
+    samples: (
+        Phi | Callable[[], Phi]
+    )  # the next features, or a function that writes them out when they are first used
     initial_features: Phi  # [n0, A, ...]
     discount: float
+
+    @cached_property
+    def next_features(self) -> Phi:
+        """Features of the next states, `[m n, A, ...]`; rows j n to (j + 1) n - 1 belong to core pair j."""
+        return self.samples() if callable(self.samples) else self.samples
 
     @property
     def m(self) -> int:
@@ -42,7 +62,7 @@ class Stored:
     @property
     def n_actions(self) -> int:
         """A."""
-        return n_actions(self.next_features)
+        return n_actions(self.initial_features)
 
     @property
     def n(self) -> int:
@@ -93,18 +113,22 @@ def draw(
 
 # Rows in a planner's state.
 
-ROWS = ("rewards", "next_index", "next_weight")
+ROWS = ("rewards", "next_index", "next_weight", "next_step")
 GROWING = frozenset({*ROWS, "initial_index", "initial_weight"})
 
 
 class Rows(NamedTuple):
-    """The fields of a planner's state that stores samples; the index is empty if features are dense."""
+    """The fields of a planner's state that stores samples. Features of next states are `Packed` if that is possible.
+
+    If not, the steps are empty and B = A; if features are dense, so is the index.
+    """
 
     filled: int  # rows in use; the arrays have room for more
     solved: int  # samples per core pair at the last solve
     rewards: FloatArray  # [room]
-    next_index: IntArray  # [room, A, k]
-    next_weight: FloatArray  # [room, A, k or d]
+    next_index: IntArray  # [room, B, k]
+    next_weight: FloatArray  # [room, B, k or d]
+    next_step: IntArray  # [room]
     initial_index: IntArray  # [n0, A, k]
     initial_weight: FloatArray  # [n0, A, k or d]
 
@@ -114,8 +138,8 @@ def no_rows(n_actions: int) -> dict[str, Any]:
     index: Any = np.zeros((0, n_actions, 0), dtype=np.int32)
     weight = np.zeros((0, 0, 0))
     return Rows(
-        filled=0, solved=0, rewards=np.zeros(0), next_index=index, next_weight=weight, initial_index=index,
-        initial_weight=weight,
+        filled=0, solved=0, rewards=np.zeros(0), next_index=index, next_weight=weight,
+        next_step=np.zeros(0, dtype=np.int8), initial_index=index, initial_weight=weight,
     )._asdict()  # fmt: skip
 
 
@@ -152,10 +176,52 @@ def append(state: Any, answers: Answers) -> Any:
     if answers.initial_features is not None:
         index, weight = parts_of(answers.initial_features)
         state = state._replace(initial_index=index, initial_weight=weight)
-    index, weight = parts_of(answers.next_features)
-    new = {"rewards": answers.rewards, "next_index": index, "next_weight": weight}
-    state = grown(state, state.filled, new)
+    new = _rows(answers.next_features)
+    if state.filled and len(state.next_step) != len(state.rewards):
+        new = _rows(answers.next_features, pack=False)
+    elif state.filled and not len(new["next_step"]):
+        state = _written_out(state)
+    state = grown(state, state.filled, {"rewards": answers.rewards, **new})
     return state._replace(filled=state.filled + len(answers.rewards))
+
+
+def _rows(phi: Phi, pack: bool = True) -> dict[str, Any]:
+    """The fields of `Rows` that hold features of next states, packed if that is wanted and possible."""
+    small = packed(phi) if pack else None
+    if small is not None and small.weight.shape[1] < small.n_actions:
+        index, weight = parts_of(Sparse(small.index, small.weight))
+        return {"next_index": index, "next_weight": weight, "next_step": small.step}
+    index, weight = parts_of(phi)
+    return {"next_index": index, "next_weight": weight, "next_step": np.zeros(0, dtype=np.int8)}
+
+
+def _written_out(state: Any) -> Any:
+    """The state with its packed features written out, after features were met that cannot be packed."""
+    return state._replace(**_rows(next_features(state, len(state.rewards)), pack=False))
+
+
+def without_room(state: Any) -> Any:
+    """The state with arrays that end with the last row in use."""
+    return state._replace(**{name: getattr(state, name)[: state.filled] for name in ROWS})
+
+
+def next_packed(state: Any, n: int) -> Packed:
+    """Features of the first n next states, for compiled code."""
+    A = state.initial_weight.shape[1]
+    index, weight = as_sparse(from_parts(state.next_index[:n], state.next_weight[:n]))
+    step = state.next_step[:n] if len(state.next_step) else np.zeros(n, dtype=np.int8)
+    return Packed(index, weight, step, A)
+
+
+def next_features(state: Any, which: Any) -> Phi:
+    """Features of the next states in the given rows (an index array), or in the first rows (a number)."""
+    which = slice(which) if np.ndim(which) == 0 else which
+    index = state.next_index[which] if len(state.next_index) else state.next_index
+    phi = from_parts(index, state.next_weight[which])
+    if not len(state.next_step):
+        return phi
+    index, weight = as_sparse(phi)
+    return unpacked(Packed(index, weight, state.next_step[which], state.initial_weight.shape[1]))
 
 
 def rescale(state: Any, scale: float, shift: float) -> Any:
@@ -163,11 +229,6 @@ def rescale(state: Any, scale: float, shift: float) -> Any:
     rewards = state.rewards.copy()
     rewards[: state.filled] = np.clip(scale * rewards[: state.filled] + shift, 0.0, 1.0)
     return state._replace(rewards=rewards)
-
-
-def next_features(state: Any, n: int) -> Phi:
-    """Features of the first n next states."""
-    return from_parts(state.next_index[:n], state.next_weight[:n])
 
 
 def initial_features(state: Any) -> Phi:
@@ -183,14 +244,12 @@ def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
     order = np.arange(N * m).reshape(N, m).T.ravel()  # pair-major
     return Stored(
         frame=frame, rewards=state.rewards[: N * m].reshape(N, m).mean(axis=0),
-        next_features=take(next_features(state, N * m), order), initial_features=initial_features(state),
-        discount=discount,
+        samples=lambda: next_features(state, order), initial_features=initial_features(state), discount=discount,
     )  # fmt: skip
 
 
-def all_same(state: Any, m: int) -> bool:
-    """Whether, among the samples of the last solve, those of each core pair were all the same."""
-    N = state.solved
+def all_same(state: Any, m: int, N: int) -> bool:
+    """Whether the first N samples of each core pair are the same."""
     drawn = (getattr(state, name) for name in ROWS)
     samples = [a[: N * m].reshape(N, -1) for a in drawn if len(a)]
     return all(bool((a == a[0]).all()) for a in samples)
@@ -201,14 +260,19 @@ def check_rows(state: Any, like: Any, frame: Frame, n_actions: int) -> None:
     rows, room = state.filled, len(state.rewards)
     if not 0 <= rows <= room == len(state.next_weight) or not 0 <= state.solved * frame.m <= rows:
         raise ValueError("its samples do not fit together")
+    small = len(state.next_step) > 0
+    if small and (len(state.next_step) != room or not np.isin(state.next_step, (0, 1)).all()):
+        raise ValueError("'next_step' does not fit the samples")
     for name in GROWING:
         if getattr(like, name).dtype != getattr(state, name).dtype:
             raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
     for name in ("next", "initial"):
         index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
-        if rows and (weight.ndim != 3 or weight.shape[1] != n_actions or len(weight) == 0):
+        blocks = 1 if small and name == "next" else n_actions
+        if rows and (weight.ndim != 3 or weight.shape[1] != blocks or len(weight) == 0):
             raise ValueError(f"'{name}_weight' has shape {weight.shape}")
-        if len(index) and (index.shape != weight.shape or not 0 <= index.min() <= index.max() < frame.d):
+        last = index + (n_actions - 1) * state.next_step[:, None, None] if small and name == "next" else index
+        if len(index) and (index.shape != weight.shape or not 0 <= index.min() <= last.max() < frame.d):
             raise ValueError(f"'{name}_index' names coordinates that do not exist")
         if rows and not len(index) and weight.shape[2] != frame.d:
             raise ValueError(f"'{name}_weight' has shape {weight.shape}")

@@ -44,3 +44,6 @@ class Answers(NamedTuple):
     initial_features: Phi | None  # [n_initial, A, ...]; None if it had no n_initial
     initial_states: States | None = None  # [n_initial, ...], opaque
     fault: BaseException | None = None  # the error that ended a divisible ask; `ask` is its answered part
+    drew: bool = (
+        True  # whether the pairs' answers took random numbers: drawn from the stream, or given as noise
+    )

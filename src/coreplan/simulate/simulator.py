@@ -73,6 +73,7 @@ class Simulator:
         self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
         self.noise = self.blocks  # the one of the two that is in use
+        self.drew = False  # whether the model has drawn from its stream since the last ask began
 
     # Called by judges and pools, and by `answer`.
 
@@ -126,7 +127,9 @@ class Simulator:
     ) -> tuple[FloatArray, States]:
         """One call of the simulator: the pairs from `start` to `stop`, at most a block of them."""
         where = slice(start, min(start + self.block, stop))
+        before = None if self.drew else state_of(stream)
         answer = self.guard.step(stream, states[where], actions[where])
+        self.drew = self.drew or state_of(stream) != before
         self.count(len(answer[0]), 0)
         return answer
 
@@ -152,6 +155,7 @@ class Simulator:
             self.open_sweep(ask.sweep)
         x0 = phi0 = y = phi = None
         rewards, fault = np.empty(0), None
+        self.drew = ask.noise is not None and ask.noise.shape[1] > 0
         if ask.n_initial:
             x0 = self.initial(ask.n_initial)
             phi0 = self.features(x0)
@@ -172,7 +176,7 @@ class Simulator:
             self.watch.see(self.queries, phi0, phi)
         return Answers(
             ask=ask, rewards=rewards, next_states=states if y is None else y, next_features=phi, initial_features=phi0,
-            initial_states=x0, fault=fault,
+            initial_states=x0, fault=fault, drew=self.drew,
         )  # fmt: skip
 
     def _simulate(

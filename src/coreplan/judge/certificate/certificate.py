@@ -1,7 +1,8 @@
 """`certify`: an interval that contains the policy's value and the optimum, from simulator queries alone.
 
 lower <= v_pi needs no assumption. v* <= upper needs a linear MDP and an exact core set; how far these could be verified
-is part of the certificate. docs/certificate.md has the derivation.
+is part of the certificate. Where there is no core set, there is the lower bound only. docs/certificate.md has the
+derivation.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
 from ..value import Evaluation, evaluate
+from .alone import fit_on_rollouts
 from .condition import Condition, check_condition
 from .first_half import Basis, Means, PolicyValues
 from .lower import lower_bound
 from .upper import Rule, make_rule, upper_bound
 
 _FIRST, _SECOND, _ROLLOUTS = 0.22, 0.36, 0.36  # fractions of the queries; the rest checks the condition
+_FIT = 0.15  # of the queries where there is no core set: rollouts on which values are fitted; the others give the bound
 _HEAVY = (0.0, 0.05, 2.0)  # thresholds: which pairs a rule treats to second order: all, heavy ones, none
 _LARGEST = 5000  # the most core pairs or features
+_RANGE = "lower: rewards lie in the declared range, which was checked for every query; nothing else"
 _FEW = 100  # pairs; with more, second order has never been better, and it is slow
 
 
@@ -40,26 +44,34 @@ class Certificate:
     `holds` tells whether the assumptions were found true as far as they could be checked. False means that `upper` is no
     bound, and `gap` is None; True means that no violation was found. Misspecification of up to `condition.unseen` may have
     gone unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
+
+    Where there is no core set, or one too large, only `lower` is known: `upper`, `holds`, `condition` and `gap` are None,
+    and the last of `assumes` says why.
     """
 
     lower: float
-    upper: float
+    upper: float | None
     confidence: float
     assumes: tuple[str, ...]
-    holds: bool
+    holds: bool | None
     queries: int
     initial_draws: int
-    condition: Condition
+    condition: Condition | None
     exact: Evaluation | None = None  # if the problem can be enumerated
 
     @property
     def gap(self) -> float | None:
-        """The policy is at most this much worse than the optimum; None if the condition does not hold."""
-        return self.upper - self.lower if self.holds else None
+        """The policy is at most this much worse than the optimum; None if the condition does not hold or is not known."""
+        return self.upper - self.lower if self.holds and self.upper is not None else None
 
     @property
     def sentence(self) -> str:
         """The certificate in words."""
+        if self.upper is None or self.condition is None:
+            return (
+                f"With confidence {self.confidence:g} the policy's value is at least {self.lower:.6f}. The optimum is not "
+                f"bounded: {self.assumes[-1]}."
+            )
         if self.gap is not None:
             return (
                 f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
@@ -76,7 +88,7 @@ class Certificate:
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         record |= {
             "assumes": list(self.assumes),
-            "condition": dataclasses.asdict(self.condition),
+            "condition": None if self.condition is None else dataclasses.asdict(self.condition),
             "gap": self.gap,
         }
         record["exact"] = None if self.exact is None else self.exact.as_dict()
@@ -86,8 +98,11 @@ class Certificate:
     def from_dict(cls, record: dict[str, Any]) -> Certificate:
         """The inverse of `as_dict`."""
         known = {f.name: record[f.name] for f in dataclasses.fields(cls)}
-        exact = record["exact"]
-        known |= {"assumes": tuple(record["assumes"]), "condition": Condition(**record["condition"])}
+        exact, condition = record["exact"], record["condition"]
+        known |= {
+            "assumes": tuple(record["assumes"]),
+            "condition": None if condition is None else Condition(**condition),
+        }
         return cls(**{**known, "exact": None if exact is None else Evaluation.from_dict(exact)})
 
 
@@ -105,7 +120,8 @@ def certify(
 
     Parameters
     ----------
-    core: the core set; None for the problem's own.
+    core: the core set; None for the problem's own. Where there is none either, or more than 5,000 pairs or features, only
+        the policy's value is bounded, from below, and all queries and all of the risk go to that bound.
     policy: the policy, or the plan that found it.
     theta: `[d]`, used as it is for the upper bound. By default it is fitted on the first half of the core samples so that
         the confidence bound is small, and the bound is computed on the second half. A theta of your own is rarely better.
@@ -117,11 +133,14 @@ def certify(
     no method can exclude what it has not sampled.
     """
     policy = policy_of("certify", policy)
-    core, budget, rng = (
-        _checked(problem, core, policy, theta, queries, confidence),
-        int(queries),
-        as_generator(seed),
-    )
+    core = _checked(problem, core, policy, theta, queries, confidence)
+    budget, rng, why = int(queries), as_generator(seed), _no_upper(problem, core)
+    if core is None or why:
+        if theta is not None:
+            raise InputError(
+                f"`certify(theta=...)` is for an upper bound, which cannot be had: {why}. Leave it out."
+            )
+        return _below(problem, policy, budget, confidence, why, seed)
     gamma, alpha = problem.discount, (1 - confidence) / 2
     simulator = Simulator(problem, core, key_of(seed), lane=Lane.CERTIFICATE)
     basis = Basis.of(problem, core)
@@ -139,12 +158,30 @@ def certify(
     left = budget - simulator.queries
     condition = check_condition(simulator, basis, rule.fit.theta, second, met, left, rng)
     upper = min(upper + condition.excess, 1.0)
-    exact = evaluate(problem, policy) if problem.tabular is not None else None
     return Certificate(
         lower=lower.bound, upper=upper, confidence=float(confidence), assumes=_assumptions(condition, lower.bound, upper),
         holds=condition.holds and lower.bound <= upper,
-        queries=simulator.queries, initial_draws=simulator.initial_draws, condition=condition, exact=exact,
+        queries=simulator.queries, initial_draws=simulator.initial_draws, condition=condition,
+        exact=_exact(problem, policy),
     )  # fmt: skip
+
+
+def _below(
+    problem: Problem, policy: SoftmaxPolicy, queries: int, confidence: float, why: str, seed: int | np.random.Generator
+) -> Certificate:  # fmt: skip
+    """The certificate with the lower bound alone; `why` says why there is no upper one."""
+    _enough(queries, 0, problem.discount)
+    rng, simulator = as_generator(seed), Simulator(problem, seed=key_of(seed), lane=Lane.CERTIFICATE)
+    values = fit_on_rollouts(simulator, policy, int(_FIT * queries), rng)
+    lower = lower_bound(simulator, policy, values, queries - simulator.queries, 1 - confidence, rng)
+    return Certificate(
+        lower=lower.bound, upper=None, confidence=float(confidence), assumes=(_RANGE, why), holds=None,
+        queries=simulator.queries, initial_draws=simulator.initial_draws, condition=None, exact=_exact(problem, policy),
+    )  # fmt: skip
+
+
+def _exact(problem: Problem, policy: SoftmaxPolicy) -> Evaluation | None:
+    return evaluate(problem, policy) if problem.tabular is not None else None
 
 
 def _best_rule(
@@ -182,15 +219,17 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
         f"upper {upper:.6f} is below lower {lower:.6f}: an assumption is false, or the samples were unlucky",
     )
     return (
-        "lower: rewards lie in the declared range, which was checked for every query; nothing else",
+        _RANGE,
         f"upper, the core is exact (each reachable feature vector is a convex combination of the core's): {hull}",
         f"upper, the MDP is linear in the features (r + gamma P V is, at reachable pairs): {linear}",
         *(crossed if upper < lower else ()),
     )
 
 
-def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any) -> CoreSet:
-    """The core set; raises InputError about the first argument that cannot be used."""
+def _checked(
+    problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any
+) -> CoreSet | None:
+    """The core set, or None if there is none; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if policy.features is None:
@@ -214,26 +253,41 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any, queries: Any, con
         raise InputError(
             f"`certify(theta=...)` must be {d} finite numbers, or left out to be fitted; got shape {np.shape(theta)}."
         )
-    core = CoreSet.of(problem) if core is None else core
+    return CoreSet.of(problem) if core is None and problem.core_pairs is not None else core
+
+
+def _no_upper(problem: Problem, core: CoreSet | None) -> str:
+    """Why there is no upper bound; empty if there is one."""
+    if core is None:
+        return f"'{problem.name}' has no core set, which an upper bound needs; coreplan.core.select can choose one"
+    d = problem.features.dimension
     if max(len(core), d) > _LARGEST:
-        raise InputError(
-            f"`certify` solves dense systems of the core's size, and at most {_LARGEST:,} fit; '{problem.name}' has "
-            f"{len(core):,} core pairs and {d:,} features. evaluate(problem, policy) bounds the value by rollouts."
+        return (
+            f"it takes dense systems of the core's size, and at most {_LARGEST:,} fit; there are {len(core):,} core pairs "
+            f"and {d:,} features"
         )
-    return core
+    return ""
 
 
 def least_queries(rho: int, gamma: float) -> int:
-    """The fewest queries with which every part of the certificate has samples; a useful gap takes many more."""
-    return max(60 * rho, math.ceil(60 / (1 - gamma)), 1000)
+    """The fewest queries with which every part of the certificate has samples; a useful gap takes many more.
+
+    A core set that is too large for an upper bound is not sampled.
+    """
+    return max(60 * rho if rho <= _LARGEST else 0, math.ceil(60 / (1 - gamma)), 1000)
 
 
 def _enough(queries: int, rho: int, gamma: float) -> None:
     least = least_queries(rho, gamma)
     if queries < least:
+        who = (
+            f"{rho} independent core pairs and the discount {gamma:g} need"
+            if rho
+            else f"the discount {gamma:g} needs"
+        )
         raise InputError(
-            f"`certify(queries={queries})` is too few: {rho} independent core pairs and the discount {gamma:g} need at "
-            f"least {least:,}, and a useful gap takes perhaps {20 * least:,}."
+            f"`certify(queries={queries})` is too few: {who} at least {least:,}, and a useful "
+            f"{'gap' if rho else 'bound'} takes perhaps {20 * least:,}."
         )
 
 

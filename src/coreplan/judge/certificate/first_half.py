@@ -84,8 +84,8 @@ class Means:
     def policy(self, theta: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
         """F `[rho, d]` and f0 `[d]`: mean features of next and initial states under softmax(scale phi . theta)."""
         s, d = self.samples, len(theta)
-        F = _mean_features(s.phi, theta, scale, s.pair, len(self.count), d) / self.count[:, None]
-        f0 = _mean_features(s.starts, theta, scale, np.zeros(len(s), np.int64), 1, d)[0] / len(s)
+        F = mean_features(s.phi, theta, scale, s.pair, len(self.count), d) / self.count[:, None]
+        f0 = mean_features(s.starts, theta, scale, np.zeros(len(s), np.int64), 1, d)[0] / len(s)
         return F, f0
 
     def directions(self, F: FloatArray) -> FloatArray:
@@ -147,11 +147,12 @@ class Means:
 
 @dataclass(frozen=True)
 class PolicyValues:
-    """The policy's values fitted on the first half: V(x) = sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]."""
+    """Fitted values of the policy: V(x) = level + sum_a pi(a|x) phi(x, a) . theta, clipped to [0, high]."""
 
     policy: SoftmaxPolicy
     theta: FloatArray  # [d]
     high: float  # at most H = 1 / (1 - gamma)
+    level: float = 0.0
 
     @classmethod
     def of(cls, basis: Basis, samples: Transitions, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
@@ -162,7 +163,8 @@ class PolicyValues:
     def values(self, problem: Problem, states: States) -> FloatArray:
         """V of a batch of states, `[n]`."""
         phi = checked(problem.features, states)
-        return np.clip(values_under(phi, self.policy.theta, self.policy.scale, self.theta), 0.0, self.high)
+        V = self.level + values_under(phi, self.policy.theta, self.policy.scale, self.theta)
+        return np.clip(V, 0.0, self.high)
 
 
 def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatArray) -> FloatArray:
@@ -172,7 +174,7 @@ def values_under(phi: Phi, policy_theta: FloatArray, scale: float, theta: FloatA
     return out
 
 
-def _mean_features(
+def mean_features(
     phi: Phi, theta: FloatArray, scale: float, group: IntArray, n_groups: int, d: int
 ) -> FloatArray:
     """sum_a pi(a|x) phi(x, a), summed over the states x of each group: `[n_groups, d]`."""

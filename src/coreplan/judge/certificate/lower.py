@@ -10,19 +10,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...policy import SoftmaxPolicy
+from ...problem import Problem
 from ...sampled import lower_mean
 from ...simulate import Simulator
-from .first_half import PolicyValues
 
 _C = 0.85  # c in q = gamma^c; 0 never stops. Variance x length is least at 1, but tails are shorter below 1
 _LONGEST = 8.0  # the longest rollout, in mean lengths; one in three thousand is longer and is abandoned
 _PILOT = 0.06  # the pilot's part of the budget; more if there are few queries, so that it has some rollouts
 _KEEP = 300  # states kept per step
+
+
+class Values(Protocol):
+    """V of a batch of states, `[n]`, between 0 and `high`."""
+
+    @property
+    def high(self) -> float: ...
+    def values(self, problem: Problem, states: States) -> FloatArray: ...
+
+
+class Step(NamedTuple):
+    """One step of the k rollouts that were still going on."""
+
+    which: IntArray  # [k], their numbers
+    states: States  # [k, ...]
+    actions: IntArray  # [k]
+    rewards: FloatArray  # [k]
+    next_states: States  # [k, ...]
+    d: FloatArray  # [k], d_t
+    weight: float  # w_t
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,7 @@ class Lower:
 
 
 def lower_bound(
-    simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, budget: int, alpha: float,
+    simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, alpha: float,
     rng: np.random.Generator,
 ) -> Lower:  # fmt: skip
     """A bound that the policy's value exceeds with probability 1 - alpha.
@@ -45,31 +66,36 @@ def lower_bound(
     `fitted` comes from other samples. It affects how tight the bound is, never whether it is valid.
     """
     gamma = simulator.problem.discount
-    q = gamma**_C
+    q = continuing(gamma)
     # A few pilot rollouts, used for nothing else, show when to abandon a rollout and how outcomes are spread.
     longest = math.ceil(_LONGEST / (1 - q))
     pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
     before = simulator.queries
-    tried, lows, _ = _rollouts(simulator, policy, fitted, pilot, -math.inf, rng)
+    tried, lows, _ = rollouts(simulator, policy, fitted, pilot, -math.inf, rng)
     give_up = float(lows.min() - tried.std())
     spent = simulator.queries - before
-    planned, rollouts = max(int((budget - spent) * (1 - q)), 1), len(pilot)
+    planned, made = max(int((budget - spent) * (1 - q)), 1), len(pilot)
     z: list[FloatArray] = []
     visited: list[States] = []
     while budget - spent >= longest:  # true at first, by `least_queries`; abandoned rollouts leave queries
         steps = lengths(budget - spent, q, rng)
-        outcomes, _, met = _rollouts(simulator, policy, fitted, steps, give_up, rng)
+        outcomes, _, met = rollouts(simulator, policy, fitted, steps, give_up, rng)
         z.append((1 - gamma) * outcomes)
         visited.append(met)
-        spent, rollouts = simulator.queries - before, rollouts + len(steps)
+        spent, made = simulator.queries - before, made + len(steps)
     lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may overshoot by (1 - q) V
     spread = max((1 - gamma) * float(tried.std()), 1e-9)
     normalised = np.concatenate(z)
     bound = lower_mean(normalised, lowest, alpha, spread, planned)
     return Lower(
-        bound=max(bound, 0.0), mean=float(normalised.mean()), rollouts=rollouts, queries=spent,
+        bound=max(bound, 0.0), mean=float(normalised.mean()), rollouts=made, queries=spent,
         visited=np.concatenate(visited),
     )  # fmt: skip
+
+
+def continuing(gamma: float) -> float:
+    """q, the probability with which a rollout goes on after each step."""
+    return gamma**_C
 
 
 def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
@@ -85,22 +111,33 @@ def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
     return steps[before + longest <= budget]
 
 
-def _rollouts(
-    simulator: Simulator, policy: SoftmaxPolicy, fitted: PolicyValues, steps: IntArray, give_up: float,
-    rng: np.random.Generator,
+def rollouts(
+    simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, steps: IntArray, give_up: float,
+    rng: np.random.Generator, record: list[Step] | None = None,
 ) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, the least value `[n]` that abandoning on the way would have left, and some states."""
+    """Outcomes `[n]` in units of V, the least value `[n]` that abandoning on the way would have left, and some states.
+
+    Every step is appended to `record`, if there is one. Step t is reached with probability q^t and has weight w_t, so the
+    weighted visits follow the policy's discounted occupancy measure.
+    """
     gamma = simulator.problem.discount
-    q = gamma**_C
+    q = continuing(gamma)
     longest = math.ceil(_LONGEST / (1 - q))
     states = simulator.initial(len(steps))
     V = fitted.values(simulator.problem, states)
     z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
     visited = [states[:_KEEP]]
     for t in range(1, int(steps.max()) + 1):
-        rewards, states = simulator.step(states, policy.act(states, rng))
+        before, actions = states, policy.act(states, rng)
+        rewards, states = simulator.step(before, actions)
         V_next = fitted.values(simulator.problem, states)
-        z[live] += w * (rewards + gamma * V_next - V)
+        d = rewards + gamma * V_next - V
+        z[live] += w * d
+        if record is not None:
+            step = Step(
+                which=live, states=before, actions=actions, rewards=rewards, next_states=states, d=d, weight=w
+            )
+            record.append(step)
         w *= gamma / q
         left = z[live] - w * V_next  # the outcome if abandoned here
         lows[live] = np.minimum(lows[live], left)
