@@ -47,6 +47,13 @@ def plan(
     rollouts: Annotated[
         int | None, Count("Rollouts to estimate the value if it is not exact; 0: none.")
     ] = None,
+    reality: Annotated[
+        float | None,
+        typer.Option(help="The share of the budget for rollouts of the policy, by default 0.1; 0: none."),
+    ] = None,
+    baseline: Annotated[
+        int | None, typer.Option(help="An action: the policy is compared with taking it always.")
+    ] = None,
     certify: Annotated[
         bool,
         typer.Option(
@@ -76,6 +83,7 @@ def plan(
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
             progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
+            reality=reality, baseline=baseline,
         )  # fmt: skip
     record = _record(where, chosen.name, seed, out, result)
     if result.certificate:
@@ -128,7 +136,16 @@ def _record(problem: Problem, planner: str, seed: int, out: str | None, result: 
         "policy": f"{out}/{POLICY_FILE}" if out else None,
         "initial_draws": result.initial_draws,
         "evaluation_queries": judged.queries if judged else 0,
+        "reality_queries": result.reality_queries,
+        "believed": result.believed,
+        "no_verdict": result.no_verdict,
     }
+    for name, found in (
+        ("earned", result.earned),
+        ("uniform_earned", result.uniform),
+        ("baseline_earned", result.baseline),
+    ):
+        record[name] = None if found is None else [found.value, found.low, found.high]
     if judged and not judged.exact:
         record |= {"value_low": judged.low, "value_high": judged.high}
     return record

@@ -45,9 +45,24 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
             f"{units:.6g} per step, {problem.to_return_units(record['value']):.6g} discounted in total",
         )
     for name in ("optimum", "uniform", "gap", "sub"):
-        table.add_row(name, _number(record[name]))
-    table.add_row("queries", f"{record['queries']:,} (and {record['initial_draws']:,} initial states)")
-    speed = f", {record['queries'] / record['seconds']:,.0f} queries/s" if record["seconds"] else ""
+        if record[name] is not None:
+            table.add_row(name, _number(record[name]))
+    for name, found in (
+        ("earned", result.earned),
+        ("uniform earned", result.uniform),
+        ("baseline earned", result.baseline),
+    ):
+        if found is not None:
+            table.add_row(
+                name,
+                f"{_number(found.value)}  ({_number(found.low)} to {_number(found.high)}, {found.rollouts} rollouts)",
+            )
+    if result.believed is not None:
+        table.add_row("believed", _number(result.believed))
+    spent = f", {result.reality_queries:,} of them for rollouts" if result.reality_queries else ""
+    table.add_row("queries", f"{record['queries']:,}{spent} (and {record['initial_draws']:,} initial states)")
+    planning = record["queries"] - result.reality_queries
+    speed = f", {planning / record['seconds']:,.0f} queries/s" if record["seconds"] else ""
     table.add_row(
         "time", f"{record['seconds']:.2f} s planning{speed}; {record['warmup_seconds']:.1f} s compiling"
     )
@@ -57,6 +72,8 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     )
     _console.print(table)
     _console.print(result.sentence)
+    if result.no_verdict:
+        _console.print(f"What the policy earns: {result.no_verdict}")
 
 
 def certificate(c: Certificate) -> None:

@@ -14,14 +14,16 @@ from ..run import Run
 from ..sampled import Accuracy
 
 SHARE = 0.1  # of the budget, or of what an accuracy took
+MODEST = 20_000  # queries that a first verdict may cost, however few the accuracy took
 
 
 class RealityCheck:
     """The part of a run's budget that is reserved for rollouts of its policy, and what was spent of it.
 
     `share` of the budget is reserved before the run starts. A run that stops at an accuracy spends that share of what the
-    accuracy took, but more where that would tell nothing: up to as many queries as the accuracy took if that buys a good
-    verdict (`judge.ENOUGH` rollouts), and up to twice as many if that buys a first one (`judge.LEAST` rollouts).
+    accuracy took, but more where that would tell nothing: up to as many queries as the accuracy took for a good verdict
+    (`judge.ENOUGH` rollouts), and the price of a first one (`judge.LEAST` rollouts) where it is modest: a deterministic
+    simulator may need a few hundred queries to plan, and a tenth of them shows nothing.
     """
 
     def __init__(
@@ -44,8 +46,9 @@ class RealityCheck:
         if getattr(run.planner, "epsilon", None) is None:
             return max(min(self.reserved - self.queries, left), 0)
         compared = self.baseline is not None
-        least, enough = price(run.problem, compared, LEAST), price(run.problem, compared, ENOUGH)
-        return max(min(max(int(self.share * used), min(used, enough), min(2 * used, least)), left), 0)
+        least, enough = (price(run.problem, compared, rollouts) for rollouts in (LEAST, ENOUGH))
+        first = least if least <= max(2 * used, MODEST) else 0
+        return max(min(max(int(self.share * used), min(used, enough), first), left), 0)
 
     def measured(self, run: Run, policy: SoftmaxPolicy) -> tuple[Reality | None, str]:
         """What the policy earned, or why that is not known."""
