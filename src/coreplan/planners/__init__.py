@@ -1,7 +1,7 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
-from .doubts import DOUBTS, Doubt, Status, Verdict, near_uniform, with_reality, with_watch
+from .doubts import DOUBTS, Doubt, Status, Verdict, near_uniform, unresolved, with_reality, with_watch
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
@@ -51,6 +51,7 @@ __all__ = [
     "require_planner",
     "require_policy",
     "require_state",
+    "unresolved",
     "with_reality",
     "with_watch",
 ]

@@ -301,6 +301,17 @@ def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> V
     return own
 
 
+def unresolved(seen: Any) -> bool:
+    """Whether an estimate gives reason for doubt, and its interval is too wide to say so."""
+    if seen.gain is None or seen.excess is None:
+        return False
+    scale = _scale(seen)
+    limits = ((seen.excess, DISAGREEMENT * scale), (seen.ahead, AHEAD * scale))
+    return seen.gain.low <= 0.0 < scale or any(
+        found is not None and found.low <= limit < found.value for found, limit in limits
+    )
+
+
 def _joined(found: Verdict, own: Verdict | None) -> Verdict:
     """What rollouts found comes first; a planner's own doubt is kept, but a reached accuracy means nothing then."""
     if own is None or own.status in (Status.FINISHED, Status.REACHED):

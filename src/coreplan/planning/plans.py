@@ -74,9 +74,9 @@ def plan(
     certify: True for a certificate from fresh queries, or the number of these queries. If it cannot be made, the plan is
         returned nevertheless, with the reason in `refused`.
     reality: the share of the budget for rollouts of the policy, by default a tenth, reserved beforehand. A run to an
-        accuracy spends that share of what the accuracy took, or more where so little would tell nothing (docs/doubts.md). `Plan.believed` and `Plan.earned` are what the planner believes and what rollouts earned;
-        where they disagree the run is doubtful. These queries are part of `Plan.queries`, and shown as
-        `Plan.reality_queries`. 0 for none.
+        accuracy spends that share of what the accuracy took, or more where so little would tell nothing (docs/doubts.md).
+        `Plan.believed` and `Plan.earned` are what the planner believes and what rollouts earned; where they disagree the
+        run is doubtful. These queries are part of `Plan.queries`, and shown as `Plan.reality_queries`. 0 for none.
     baseline: a policy to compare with, from the same rollouts: a `SoftmaxPolicy`, a function of a batch of states that
         returns actions, or one fixed action. A result that is not measurably better says so.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base import CoreplanError, InputError
 from ..judge import ENOUGH, LEAST, Reality, Rule, face_reality, price
-from ..planners import Verdict, with_reality
+from ..planners import Verdict, unresolved, with_reality
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..run import Run
@@ -23,7 +23,8 @@ class RealityCheck:
     `share` of the budget is reserved before the run starts. A run that stops at an accuracy spends that share of what the
     accuracy took, but more where that would tell nothing: up to as many queries as the accuracy took for a good verdict
     (`judge.ENOUGH` rollouts), and the price of a first one (`judge.LEAST` rollouts) where it is modest: a deterministic
-    simulator may need a few hundred queries to plan, and a tenth of them shows nothing.
+    simulator may need a few hundred queries to plan, and a tenth of them shows nothing. Where the first verdict leaves a
+    suspicion that it cannot resolve, a good one is bought if it is modest, too.
     """
 
     def __init__(
@@ -53,11 +54,12 @@ class RealityCheck:
     def measured(self, run: Run, policy: SoftmaxPolicy) -> tuple[Reality | None, str]:
         """What the policy earned, or why that is not known."""
         queries = self._affordable(run)
-        beliefs = run.planner.beliefs(run.loop.state)
-        found = face_reality(
-            run.problem, policy, queries=queries, seed=self.seed, beliefs=beliefs, baseline=self.baseline
-        )
-        self.queries = self.queries + found.queries
+        found = self._faced(run, policy, queries, self.seed)
+        more = self._more(run)
+        if found.fault is None and unresolved(found) and more > found.queries:
+            # Fresh rollouts, and these alone: a second look at the same ones would find doubts by chance.
+            again = self._faced(run, policy, more, (self.seed + 2**63) % 2**64)
+            found = found if again.fault is not None or again.earned is None else again
         if found.fault is not None:
             if not isinstance(found.fault, (CoreplanError, KeyboardInterrupt)):
                 raise found.fault
@@ -70,6 +72,22 @@ class RealityCheck:
                 f"{queries:,} queries are too few for rollouts; a first verdict needs about {found.least:,}.",
             )
         return found, ""
+
+    def _faced(self, run: Run, policy: SoftmaxPolicy, queries: int, seed: int) -> Reality:
+        beliefs = run.planner.beliefs(run.loop.state)
+        found = face_reality(
+            run.problem, policy, queries=queries, seed=seed, beliefs=beliefs, baseline=self.baseline
+        )
+        self.queries = self.queries + found.queries
+        return found
+
+    def _more(self, run: Run) -> int:
+        """Queries for a good verdict where a first one leaves a suspicion; none if only a budget was given."""
+        if getattr(run.planner, "epsilon", None) is None:
+            return 0
+        used, enough = run.simulator.queries, price(run.problem, self.baseline is not None, ENOUGH)
+        left = self.budget - used - self.queries
+        return enough if enough <= min(max(2 * used, MODEST), left) else 0
 
     def verdict(self, own: Verdict | None, found: Reality, run: Run) -> tuple[Verdict | None, str]:
         """The verdict with what rollouts say, and what they cannot say."""
