@@ -68,6 +68,7 @@ class Kept(NamedTuple):
     rewards: np.ndarray
     next_index: np.ndarray
     next_weight: np.ndarray
+    next_step: np.ndarray
     initial_index: np.ndarray
     initial_weight: np.ndarray
 
