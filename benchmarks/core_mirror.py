@@ -32,7 +32,7 @@ def measure(spec: str, budget: int, target: float) -> dict[str, object]:
     """Mean and largest sub at the budget; if the trace has values, the queries after which the mean stays at the target."""
     problem, subs, curves, run = make(spec), [], [], None
     for seed in SEEDS:
-        run = plan(problem, planner=CoreMirror(), budget=budget, seed=seed)
+        run = plan(problem, planner=CoreMirror(), budget=budget, seed=seed, reality=0)
         judged = evaluate(problem, run.policy)
         scale = judged.optimum - judged.uniform
         subs.append((judged.optimum - judged.value) / scale)
@@ -51,7 +51,7 @@ def peak(planner: str, budget: int) -> float:
     """Peak memory in MB of a process that plans `river-swim`."""
     code = (
         "import resource\nfrom coreplan import *\n"
-        f"plan(make('river-swim'), planner={PLANNERS[planner]}, budget={budget})\n"
+        f"plan(make('river-swim'), planner={PLANNERS[planner]}, budget={budget}, reality=0)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -35,7 +35,8 @@ def main() -> None:
             gaps = []
             for seed in range(5):
                 judged = coreplan.evaluate(
-                    problem, coreplan.plan(problem, planner=planner, budget=budget, seed=seed).policy
+                    problem,
+                    coreplan.plan(problem, planner=planner, budget=budget, seed=seed, reality=0).policy,
                 )
                 gaps.append(judged.gap)
             row = {

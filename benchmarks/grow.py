@@ -39,7 +39,7 @@ def exact(spec: str, budget: int) -> dict:
     problem = dataclasses.replace(problem, tabular=None)
     subs, doubtful, seconds = [], [], []
     for seed in SEEDS:
-        result = coreplan.plan(problem, planner=Grow(), budget=budget, seed=seed)
+        result = coreplan.plan(problem, planner=Grow(), budget=budget, seed=seed, reality=0)
         value = policy_value(table, result.policy, gamma)
         subs.append((known.optimum - value) / (known.optimum - known.uniform))
         doubtful.append(result.status is Status.DOUBTFUL)
@@ -57,7 +57,7 @@ def driven(spec: str, budget: int) -> dict:
     problem = coreplan.make(spec)
     solved, steps, doubtful, seconds = [], [], [], []
     for seed in SEEDS:
-        result = coreplan.plan(problem, planner=Grow(), budget=budget, seed=seed)
+        result = coreplan.plan(problem, planner=Grow(), budget=budget, seed=seed, reality=0)
         taken = drive(problem, result.policy)
         solved.append(int((taken <= 200).sum()))
         steps.append(float(np.minimum(taken, 200).mean()))

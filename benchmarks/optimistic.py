@@ -39,7 +39,9 @@ def live() -> list[dict]:
         problem = coreplan.make(name)
         subs, seconds, doubts = [], 0.0, 0
         for seed in range(seeds):
-            result = coreplan.plan(problem, planner=coreplan.OptimisticPrimalDual(), budget=budget, seed=seed)
+            result = coreplan.plan(
+                problem, planner=coreplan.OptimisticPrimalDual(), budget=budget, seed=seed, reality=0
+            )
             subs.append(coreplan.evaluate(problem, result.policy).sub)
             seconds += result.seconds / seeds
             doubts += result.status is not coreplan.Status.FINISHED
@@ -61,7 +63,9 @@ def stored() -> list[dict]:
         subs: dict[str, list[float]] = {"fixed point": [], "sampled-lp": [], "optimistic": []}
         seconds = {"sampled-lp": 0.0, "optimistic": 0.0}
         for seed in range(10):
-            result = coreplan.plan(problem, planner=coreplan.SampledLP(samples=n), budget=n * m, seed=seed)
+            result = coreplan.plan(
+                problem, planner=coreplan.SampledLP(samples=n), budget=n * m, seed=seed, reality=0
+            )
             begin = time.perf_counter()
             found = coreplan.OptimisticPrimalDual().on(result.stored)
             seconds["optimistic"] += (time.perf_counter() - begin) / 10

@@ -99,7 +99,9 @@ def table() -> list[dict]:
     for name, noise, budget, asked in TABLE:
         judge = Judge(name)
         planner = coreplan.PlugIn(noise=noise)
-        runs = [coreplan.plan(judge.problem, planner=planner, budget=budget, seed=s) for s in range(10)]
+        runs = [
+            coreplan.plan(judge.problem, planner=planner, budget=budget, seed=s, reality=0) for s in range(10)
+        ]
         subs = [judge.sub(run.policy) for run in runs]
         halves = [prefix_subs(judge, run.stored, 1 << 20) for run in runs]
         means = {N: float(np.mean([h[N] for h in halves])) for N in halves[0]}
@@ -128,11 +130,13 @@ def stopping() -> list[dict]:
         for seed in range(100, 100 + runs):
             if name == INSTANCES:
                 judge = Judge(name.format(2000 + seed))
-            run = coreplan.plan(judge.problem, planner=coreplan.PlugIn(noise=noise), epsilon="1%", seed=seed)
+            run = coreplan.plan(
+                judge.problem, planner=coreplan.PlugIn(noise=noise), epsilon="1%", seed=seed, reality=0
+            )
             stops.append(run.queries // run.stored.m)
             missed.append(judge.sub(run.policy) > 0.01)
             fixed = coreplan.PlugIn(noise=noise, samples=most)
-            whole = coreplan.plan(judge.problem, planner=fixed, budget=10**7, seed=seed)
+            whole = coreplan.plan(judge.problem, planner=fixed, budget=10**7, seed=seed, reality=0)
             subs.append(prefix_subs(judge, whole.stored, most))
         lucky = [min((N for N in s if s[N] <= 0.01), default=most) for s in subs]
         lasting = [min((N for N in s if all(s[M] <= 0.01 for M in s if M >= N)), default=most) for s in subs]

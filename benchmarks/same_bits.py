@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import inspect
 import json
 import math
 import os
@@ -36,6 +37,10 @@ if "--child" in sys.argv:  # only a child imports coreplan, from the sources tha
     import coreplan
     from coreplan import core as cores
     from coreplan import problem as problems
+
+    # Without the rollouts that follow planning, where a revision has them.
+    alone = {"reality": 0} if "reality" in inspect.signature(coreplan.plan).parameters else {}
+    plan_alone = functools.partial(coreplan.plan, **alone)
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER, STATE, WORDS = "number", "state", "words"  # kinds of entries of a record
@@ -310,7 +315,7 @@ def planner_name(kind: str, settings: Mapping[str, Any]) -> str:
 
 def planned(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
     planner = getattr(coreplan, kind)(**settings)
-    return of_plan(coreplan.plan(built(problem), planner=planner, budget=BUILT[problem][0], seed=1))
+    return of_plan(plan_alone(built(problem), planner=planner, budget=BUILT[problem][0], seed=1))
 
 
 def resumed(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
@@ -319,7 +324,7 @@ def resumed(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
     shutil.rmtree(out, ignore_errors=True)
     for part, budget in (("first", BUILT[problem][0] // 3), ("then", BUILT[problem][0])):
         planner = getattr(coreplan, kind)(**settings)
-        result = coreplan.plan(
+        result = plan_alone(
             built(problem), planner=planner, budget=budget, seed=2, out=out, resume=part == "then"
         )
         record |= {f"{part} {name}": entry for name, entry in of_plan(result).items()}
@@ -329,17 +334,17 @@ def resumed(problem: str, kind: str, settings: Mapping[str, Any]) -> Record:
 def in_blocks(problem: str, kind: str) -> Record:
     """A run whose noise comes in blocks of a few queries."""
     planner = getattr(coreplan, kind)()
-    return of_plan(coreplan.plan(built(problem), planner=planner, budget=BUILT[problem][0], seed=1, block=50))
+    return of_plan(plan_alone(built(problem), planner=planner, budget=BUILT[problem][0], seed=1, block=50))
 
 
 def by_default(problem: str) -> Record:
     """The default planner, planning to an accuracy."""
-    return of_plan(coreplan.plan(built(problem), epsilon="2%", budget=100_000, seed=1))
+    return of_plan(plan_alone(built(problem), epsilon="2%", budget=100_000, seed=1))
 
 
 def on_stored(problem: str, kind: str) -> Record:
     """A planner on samples that `PlugIn` stored."""
-    first = coreplan.plan(built(problem), planner=coreplan.PlugIn(), budget=BUILT[problem][0] // 2, seed=1)
+    first = plan_alone(built(problem), planner=coreplan.PlugIn(), budget=BUILT[problem][0] // 2, seed=1)
     solved = getattr(coreplan, kind)().on(first.stored)
     (theta, scale), verdict = solved if len(solved) == 2 else (solved[:2], solved[2])
     record = {"theta": number(theta), "scale": number(scale)}

@@ -26,7 +26,7 @@ def score(
     worst = 0.0
     for seed in seeds:
         planner = coreplan.PrimalDual(**settings, output="last")  # type: ignore[arg-type]
-        policy = coreplan.plan(problem, planner=planner, budget=budget, seed=seed).policy
+        policy = coreplan.plan(problem, planner=planner, budget=budget, seed=seed, reality=0).policy
         gap = coreplan.evaluate(problem, policy).gap
         assert gap is not None, "the search needs a problem with a known optimum"
         worst = max(worst, gap)

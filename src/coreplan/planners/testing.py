@@ -113,7 +113,7 @@ def ending_corridor() -> Problem:
 
 def _planned(planner: Planner, problem: Problem, budget: int, **more: Any) -> Any:
     try:
-        return plan(problem, planner=planner, budget=budget, **more)
+        return plan(problem, planner=planner, budget=budget, reality=0, **more)
     except CoreplanError as error:
         if isinstance(error, SimulatorError):
             raise

@@ -270,7 +270,8 @@ def theorem() -> Iterable[Row]:
         "the uniform policy's gap exceeds the bound: it is not vacuous", "thm:main", limit.total, uniform
     )
     gaps = [
-        best - plan(problem, planner=planner, budget=T * (K + 1), seed=s).trace["value"] for s in range(2)
+        best - plan(problem, planner=planner, budget=T * (K + 1), seed=s, reality=0).trace["value"]
+        for s in range(2)
     ]
     yield _at_most("seed-averaged gap of pi_J", "thm:main", limit.total, float(np.mean(gaps)))
 
@@ -322,7 +323,7 @@ def policy_read_out() -> Iterable[Row]:
     problem = linear_instance()
     rates = PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0)
     kept = record(problem, rates, T=50, seed=4)
-    returned = plan(problem, planner=rates, budget=50 * 6, seed=4).policy
+    returned = plan(problem, planner=rates, budget=50 * 6, seed=4, reality=0).policy
     sums = np.concatenate([np.zeros((1, kept.thetas.shape[1])), np.cumsum(kept.thetas, axis=0)])[
         :-1
     ]  # Theta_1..Theta_T
