@@ -1,6 +1,6 @@
 """How many nodes, which interpolation, which box, how to treat time: what a choice of features earns and what it costs.
 
-    python benchmarks/choosing_features.py              # all parts: about five minutes on one core
+    python benchmarks/choosing_features.py              # all parts: about three minutes on one core
     python benchmarks/choosing_features.py season queue # some of them
     python benchmarks/choosing_features.py --quick      # the first rows of each part with one seed; writes nothing
 
