@@ -95,8 +95,16 @@ class Plan:
         if exact is not None and exact.sub is not None:
             rows.append(("optimum", f"{exact.optimum:.4f}, gap {exact.gap:.4f}, sub {exact.sub:.4f}"))
         if self.certificate is not None:
-            rows.append(("certified", self.certificate.sentence))
+            rows.append(("certified", _bounds(self.certificate)))
         return rows
+
+
+def _bounds(found: Certificate) -> str:
+    """Both bounds; the upper one if there is one, and whether it is proved."""
+    text = f"value at least {found.lower:.4f}"
+    if found.upper is None:
+        return text
+    return f"{text}, optimum at most {found.upper:.4f}" + ("" if found.holds else " (not proved)")
 
 
 def said(found: Evaluation) -> str:
