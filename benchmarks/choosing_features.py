@@ -1,13 +1,15 @@
 """How many nodes, which interpolation, which box, how to treat time: what a choice of features earns and what it costs.
 
-    python benchmarks/choosing_features.py              # all parts: about five minutes on one core
+    python benchmarks/choosing_features.py              # all parts: about three minutes on one core
     python benchmarks/choosing_features.py season queue # some of them
     python benchmarks/choosing_features.py --quick      # the first rows of each part with one seed; writes nothing
 
 Writes benchmarks/results/choosing_features.json and choosing_features.md; each call updates the parts that it ran.
 
-Parts with chance plan to an accuracy of 1% with seeds 0 to 2 and show means; parts without chance plan once. The value of a
-policy is exact, from tables or tensors that the planner does not see; only Acrobot's comes from rollouts.
+Parts with chance plan to an accuracy of 1% with seeds 0 to 2 and show means. Parts without chance query each core pair once
+(`PlugIn(samples=1)`); `epsilon="1%"` finds the same policy, with 5% of the queries repeated and more time to say how far it
+is from the uniform policy. The value of a policy is exact, from tables or tensors that the planner does not see; only that
+of Acrobot and the pendulum comes from rollouts.
 """
 
 from __future__ import annotations
