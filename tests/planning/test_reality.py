@@ -117,7 +117,7 @@ def test_a_simulator_that_fails_in_rollouts_does_not_lose_the_plan(tmp_path):
     result = plan(problem, planner=CoreMirror(), budget=4_000, out=tmp_path)
     assert (
         result.earned is None
-        and "Its rollouts failed" in result.no_verdict
+        and "rollouts of the policy failed" in result.no_verdict
         and "no licence" in result.no_verdict
     )
     assert 0 < result.reality_queries < 400 and result.queries == 3_600 + result.reality_queries
@@ -205,3 +205,11 @@ def test_features_that_believe_little_and_earn_it_are_noticed():
     assert result.status is Status.DOUBTFUL and "look-ahead" in result.reason
     fine = plan(dataclasses.replace(coreplan.make("inventory"), tabular=None), epsilon="1%")
     assert fine.status is Status.REACHED
+
+
+def test_a_planner_whose_beliefs_break_keeps_its_plan(monkeypatch):
+    monkeypatch.setattr(PlugIn, "beliefs", lambda self, state: 1 / 0)
+    result = plan(chain([0.2, 0.5]), budget=4_000)
+    assert (
+        result.policy.theta.any() and "ZeroDivisionError" in result.no_verdict and result.reality_queries == 0
+    )

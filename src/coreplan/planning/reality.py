@@ -61,11 +61,7 @@ class RealityCheck:
             again = self._faced(run, policy, more, (self.seed + 2**63) % 2**64)
             found = found if again.fault is not None or again.earned is None else again
         if found.fault is not None:
-            if not isinstance(found.fault, (CoreplanError, KeyboardInterrupt)):
-                raise found.fault
-            return None, f"Its rollouts failed: {found.fault}" if str(
-                found.fault
-            ) else "Its rollouts were interrupted."
+            return None, _failed(found.fault)
         if found.earned is None:
             return (
                 None,
@@ -74,7 +70,10 @@ class RealityCheck:
         return found, ""
 
     def _faced(self, run: Run, policy: SoftmaxPolicy, queries: int, seed: int) -> Reality:
-        beliefs = run.planner.beliefs(run.loop.state)
+        try:
+            beliefs = run.planner.beliefs(run.loop.state)
+        except Exception as error:  # a planner of the user's own; its plan is complete and must not be lost
+            return Reality(queries=0, least=0, fault=error)
         found = face_reality(
             run.problem, policy, queries=queries, seed=seed, beliefs=beliefs, baseline=self.baseline
         )
@@ -110,6 +109,14 @@ class RealityCheck:
         if accuracy is not None and found.gain is not None:
             target = accuracy.target(max(found.gain.value, 0.0))
         return with_reality(own, found, target, found.where), missing
+
+
+def _failed(fault: BaseException) -> str:
+    """Why there is no verdict, in a sentence."""
+    if isinstance(fault, KeyboardInterrupt):
+        return "The rollouts of the policy were interrupted."
+    kind = "" if isinstance(fault, CoreplanError) else f"{type(fault).__name__}: "
+    return f"The rollouts of the policy failed: {kind}{fault}"
 
 
 def require_share(share: Any) -> float:
