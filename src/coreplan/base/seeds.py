@@ -47,6 +47,7 @@ class Lane(IntEnum):
     REALITY = 6
     UNIFORM = 7
     AHEAD = 8
+    BASELINE = 9
 
 
 def simulator_stream(

@@ -26,6 +26,7 @@ _ACTIONS = 9  # the most actions that the policy's own is compared with; of more
 _PART = 0.4  # the most of the queries that the look-ahead may take
 _LEAST = 16  # states; fewer tell nothing
 _FOLDS = 4
+_LOOKED = 200  # coordinates among which those are sought that vary; images have more
 _COLUMNS = 12  # the most coordinates of a state that a rule looks at
 _RIDGE = 0.1  # on slopes, relative to the number of states
 
@@ -97,7 +98,7 @@ class LookAhead:
 
 def _columns(states: States) -> FloatArray:
     """A constant, and coordinates of the states that vary, standardised: `[n, 1 + D]`."""
-    x = np.asarray(states, dtype=float).reshape(len(states), -1)
+    x = np.asarray(states).reshape(len(states), -1)[:, :_LOOKED].astype(float)
     spread = x.std(axis=0)
     used = np.flatnonzero(spread > 0.0)[:_COLUMNS]
     return np.column_stack([np.ones(len(x)), (x[:, used] - x[:, used].mean(axis=0)) / spread[used]])

@@ -97,50 +97,71 @@ def face_reality(
 
     An error of the simulator, or Ctrl-C, is returned as `fault`: the queries before it were paid for and must be counted.
     """
-    rules = [Rule(problem, policy)]
-    if baseline is not None:
-        rules.append(Rule(problem, baseline, "baseline"))
-    values = Values(problem, policy, beliefs)
-    main = Rollouts(problem, rules, key=seed, lane=Lane.REALITY, values=values)
-    even = Rollouts(
-        problem, [Rule(problem, SoftmaxPolicy.uniform(problem.features))], key=seed, lane=Lane.UNIFORM, values=values
-    )  # fmt: skip
-    look = LookAhead(problem, policy, values, seed)
-    share = len(rules) / (len(rules) + _UNIFORM)
-    walked = other = ahead = fault = None
+    faced = _Faced(problem, policy, beliefs, baseline, seed)
+    found, fault = Reality(queries=0, least=price(problem, baseline is not None, LEAST)), None
     try:
-        start = (1.0 - problem.discount) * values.known(even.simulators[0].initial(_STARTS))
-        room = queries - price(problem, baseline is not None, LEAST)  # rollouts come first
-        states = (
-            0 if beliefs is None or room <= 0 else min(look.states_for(queries), room // per_state(problem))
-        )
-        rest = queries - states * per_state(problem)
-        walked = _walked(main, start, int(share * rest), LEAST, np.random.default_rng([seed, 1]))
-        if walked is not None:
-            left = rest - main.queries
-            other = _walked(even, start, left, LEAST // 2, np.random.default_rng([seed, 2]))
-            if states:
-                ahead = look.gains(main.kept, states, np.random.default_rng([seed, 3]))
+        found = faced.found(found, queries)
     except (Exception, KeyboardInterrupt) as error:
         fault = error
-    paid = Reality(
-        queries=main.queries + even.queries + look.queries, least=price(problem, baseline is not None, LEAST),
-        fault=fault,
-    )  # fmt: skip
-    if walked is None or fault is not None:
-        return paid
-    if ahead is not None:
-        paid = replace(paid, ahead=_interval(float(ahead.mean()), ahead - ahead.mean()))
-    found = replace(paid, earned=_evaluation(problem, walked.value(0), main, walked))
-    if beliefs is not None:
-        found = replace(found, believed=float(start.mean()), excess=walked.excess(), where=_where(main))
-    if other is not None:
-        uniform = _evaluation(problem, other.value(0), even, other)
-        found = replace(found, uniform=uniform, gain=_apart(walked, other))
-    if baseline is not None:
-        second = _evaluation(problem, walked.value(1), main, walked)
-        found = replace(found, baseline=second, lead=walked.lead())
-    return found
+    return replace(found, queries=faced.queries, fault=fault)
+
+
+class _Faced:
+    """The rollouts of one policy, of a baseline and of the uniform policy, and a look ahead."""
+
+    def __init__(
+        self, problem: Problem, policy: SoftmaxPolicy, beliefs: Beliefs | None, baseline: Any, seed: int
+    ) -> None:
+        rules = [Rule(problem, policy)]
+        if baseline is not None:
+            rules.append(Rule(problem, baseline, "baseline"))
+        uniform = Rule(problem, SoftmaxPolicy.uniform(problem.features))
+        self.problem, self.beliefs, self.compared, self.seed = problem, beliefs, baseline is not None, seed
+        self.values = Values(problem, policy, beliefs)
+        self.main = Rollouts(problem, rules, key=seed, lane=Lane.REALITY, values=self.values)
+        self.even = Rollouts(problem, [uniform], key=seed, lane=Lane.UNIFORM, values=self.values)
+        self.look = LookAhead(problem, policy, self.values, seed)
+
+    @property
+    def queries(self) -> int:
+        """The queries made so far."""
+        return self.main.queries + self.even.queries + self.look.queries
+
+    def _states(self, queries: int) -> int:
+        """At how many states to look ahead; rollouts come first."""
+        room = queries - price(self.problem, self.compared, LEAST)
+        if self.beliefs is None or room <= 0:
+            return 0
+        return min(self.look.states_for(queries), room // per_state(self.problem))
+
+    def found(self, found: Reality, queries: int) -> Reality:
+        """`found` with what at most `queries` queries show; as it is if they are too few."""
+        problem, states = self.problem, self._states(queries)
+        streams = [np.random.default_rng([self.seed, i]) for i in (1, 2, 3)]
+        start = (1.0 - problem.discount) * self.values.known(self.even.simulators[0].initial(_STARTS))
+        rest, k = queries - states * per_state(problem), len(self.main.rules)
+        walked = _walked(self.main, start, int(k / (k + _UNIFORM) * rest), LEAST, streams[0])
+        if walked is None:
+            return found
+        found = replace(found, earned=_evaluation(problem, walked.value(0), self.main, walked))
+        if problem.n_actions > 1:
+            other = _walked(self.even, start, rest - self.main.queries, LEAST // 2, streams[1])
+            if other is not None:
+                uniform = _evaluation(problem, other.value(0), self.even, other)
+                found = replace(found, uniform=uniform, gain=_apart(walked, other))
+        if self.beliefs is not None:
+            excess = walked.excess()
+            where = _where(self.main) if excess.low > 0.0 else ""
+            found = replace(found, believed=float(start.mean()), excess=excess, where=where)
+        if self.compared:
+            second = _evaluation(problem, walked.value(1), self.main, walked)
+            found = replace(found, baseline=second, lead=walked.lead())
+        ahead = self.look.gains(self.main.kept, states, streams[2]) if states else None
+        if ahead is not None:
+            # Where a process has ended, no deviation gains anything.
+            ahead = ahead * (self.main.lived / walked.lengths.sum())
+            found = replace(found, ahead=_interval(float(ahead.mean()), ahead - ahead.mean()))
+        return found
 
 
 class _Walked:
@@ -182,7 +203,10 @@ def _walked(
         lengths = _lengths(room, rollouts.problem.discount, rng)
         if len(lengths) < least:
             break
+        before = rollouts.queries
         parts.append((rollouts.go(lengths, np.ones(int(lengths.max()))), lengths))
+        if rollouts.queries == before:  # every process begins at its end
+            break
     if not parts:
         return None
     return _Walked(
@@ -233,4 +257,4 @@ def _where(rollouts: Rollouts) -> str:
     states = np.concatenate([states for states, _ in rollouts.kept])
     d = np.concatenate([d for _, d in rollouts.kept])
     region = worst_region(rollouts.problem, states, -d, np.ones(len(d)))
-    return "" if region.where == "everywhere" else f" where {region.where}"
+    return f" where {region.where}" if region.concentrated else ""

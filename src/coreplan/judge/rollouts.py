@@ -10,6 +10,7 @@ rollout i at step t. So differences between policies are seen through much less 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from ..problem import Problem
 from ..sampled import Beliefs
 from ..simulate import Simulator
 
-KEEP = 20_000  # steps of the first policy whose states are kept
+KEEP = 20_000  # steps of the first policy, about, whose states are kept: all steps of the first rollouts
 
 
 class Rule:
@@ -138,7 +139,9 @@ class Rollouts:
         self.problem, self.rules, self.V = problem, tuple(rules), values or Values(problem)
         self.simulators = [Simulator(problem, seed=key, lane=lane) for _ in rules]
         self.streams = [np.random.default_rng([key, lane]) for _ in rules]
-        self.kept: list[tuple[States, FloatArray]] = []  # states of the first policy, and their weighted d_t
+        self.kept: list[tuple[States, FloatArray]] = []  # states that the first policy met, and their d_t
+        self.lived = 0  # steps of the first policy before the end of its process
+        self._left = math.ceil(KEEP * (1.0 - problem.discount))  # rollouts whose steps are still to be kept
 
     @property
     def queries(self) -> int:
@@ -148,7 +151,8 @@ class Rollouts:
     def go(self, lengths: IntArray, weights: FloatArray) -> Walks:
         """One wave: rollout i has at most `lengths[i]` steps, and d_t has weight `weights[t]`."""
         n, k = len(lengths), len(self.rules)
-        x = [simulator.initial(n) for simulator in self.simulators]
+        # Copies, since a simulator may hand out an array that it keeps.
+        x = [np.array(simulator.initial(n)) for simulator in self.simulators]
         over = np.array([self.problem.ended(states) for states in x])  # [k, n]
         V = [self.V(states, ended) for states, ended in zip(x, over, strict=True)]
         start, sums = (1.0 - self.problem.discount) * V[0], np.zeros((k, n))
@@ -160,6 +164,7 @@ class Rollouts:
             for i in range(k):
                 d = self._step(i, x[i], V[i], over[i], rows)
                 sums[i, rows] += weights[t] * d
+        self._left = max(self._left - n, 0)
         return Walks(start=start, sums=sums, ended=over.astype(float))
 
     def _step(self, i: int, x: States, V: FloatArray, over: Any, rows: IntArray) -> FloatArray:
@@ -169,7 +174,10 @@ class Rollouts:
         was, over[rows] = over[rows], over[rows] | self.problem.ended(y)
         V_next = self.V(y, over[rows])
         d = np.where(was, 0.0, rewards + self.problem.discount * V_next - V[rows])
-        if i == 0 and sum(len(kept) for _, kept in self.kept) < KEEP:
-            self.kept.append((here, d))
+        if i == 0:
+            self.lived += int((~was).sum())
+            first = rows < self._left
+            if first.any():
+                self.kept.append((here[first], d[first]))
         x[rows], V[rows] = y, V_next
         return d

@@ -184,10 +184,13 @@ class _Returns:
         """
         z = rest = np.zeros((len(self.rollouts.rules), 0))
         while n := self._next(z.shape[1], rollouts, doubling):
+            before = self.rollouts.queries
             walks = self.rollouts.go(np.full(n, self.T), self.weights)
             z = np.concatenate([z, np.clip(walks.start + walks.sums, 0.0, 1.0)], axis=1)
             rest = np.concatenate([rest, self.rest * (1.0 - walks.ended)], axis=1)
             yield z, rest
+            if self.rollouts.queries == before:  # every process begins at its end
+                return
 
     def _next(self, done: int, rollouts: int | None, doubling: bool) -> int:
         if rollouts is not None:

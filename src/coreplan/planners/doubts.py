@@ -200,13 +200,13 @@ DISAGREE = _doubt(
 NO_BETTER = _doubt(
     "no better than uniform",
     "Rollouts of the policy earned {value:.3g}, those of the uniform policy {uniform:.3g}: the difference is {low:.3g} to "
-    "{high:.3g}, so the policy is not measurably better. Refine the features{where}, or raise the budget.",
+    "{high:.3g}, so the policy is not measurably better. Refine the features, or raise the budget.",
 )
 SHORT_SIGHTED = _doubt(
     "one step of look-ahead is better",
     "One step of look-ahead at the states that the policy meets would gain about {ahead:.2g} ({low:.2g} to {high:.2g}), and "
     "the policy gains {gain:.2g} over the uniform one: the features cannot tell its actions apart well enough. Refine "
-    "them{where}, or give others.",
+    "them, or give others.",
 )
 WORSE_THAN_BASELINE = _doubt(
     "worse than the baseline",
@@ -281,16 +281,14 @@ MANY = 32  # rollouts that show whether a policy without beliefs gains anything
 _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
 
 
-def with_reality(own: Verdict | None, seen: Any, target: float, where: str) -> Verdict | None:
+def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | None:
     """A planner's own verdict combined with what its policy earned in rollouts.
 
     `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set
     against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
     would mean nothing where all policies earn nearly the same.
     """
-    found = (
-        _disagreement(seen, target, where) or _no_better(seen, where) or _short_sighted(seen, target, where)
-    )
+    found = _disagreement(seen, target) or _no_better(seen) or _short_sighted(seen, target)
     lead = _lead(seen)
     if found is None and lead is not None and lead.status is Status.DOUBTFUL:
         found, lead = lead, None
@@ -307,16 +305,16 @@ def unresolved(seen: Any) -> bool:
         return False
     scale = _scale(seen)
     limits = ((seen.excess, DISAGREEMENT * scale), (seen.ahead, AHEAD * scale))
-    return seen.gain.low <= 0.0 < scale or any(
-        found is not None and found.low <= limit < found.value for found, limit in limits
-    )
+    wide = seen.gain.low <= 0.0 and seen.gain.high > max(0.5 * scale, _TIE)
+    return wide or any(found is not None and found.low <= limit < found.value for found, limit in limits)
 
 
 def _joined(found: Verdict, own: Verdict | None) -> Verdict:
     """What rollouts found comes first; a planner's own doubt is kept, but a reached accuracy means nothing then."""
     if own is None or own.status in (Status.FINISHED, Status.REACHED):
         return found
-    return Verdict(own.status, f"{found.reason} {own.reason}")
+    status = Status.DIVERGED if own.status is Status.DIVERGED else found.status
+    return Verdict(status, f"{found.reason} {own.reason}")
 
 
 def _scale(seen: Any) -> float:
@@ -324,38 +322,36 @@ def _scale(seen: Any) -> float:
     return max(claimed, seen.gain.value)
 
 
-def _disagreement(seen: Any, target: float, where: str) -> Verdict | None:
+def _disagreement(seen: Any, target: float) -> Verdict | None:
     if seen.excess is None or seen.gain is None or seen.believed is None:
         return None
     allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
     if seen.excess.low <= allowed:  # a policy that earns more than it is believed to is no worse for it
         return None
     return DISAGREE(
-        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=where
+        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
     )  # fmt: skip
 
 
-def _no_better(seen: Any, where: str) -> Verdict | None:
+def _no_better(seen: Any) -> Verdict | None:
     if seen.gain is None or seen.gain.low > 0.0:
         return None
     if seen.believed is None:  # no claim to set the gain against: only many rollouts count
         resolved = seen.earned.rollouts >= MANY
     else:
-        resolved = (
-            seen.gain.high <= max(0.5 * _scale(seen), _TIE) or seen.believed - seen.uniform.value <= 0.0
-        )
+        resolved = seen.gain.high <= max(0.5 * _scale(seen), _TIE) or seen.believed <= seen.uniform.low
     if not resolved:
         return None
     return NO_BETTER(
-        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high, where=where
+        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high
     )  # fmt: skip
 
 
-def _short_sighted(seen: Any, target: float, where: str) -> Verdict | None:
+def _short_sighted(seen: Any, target: float) -> Verdict | None:
     if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
         return None
     return SHORT_SIGHTED(
-        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value, where=where
+        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value
     )  # fmt: skip
 
 

@@ -135,11 +135,12 @@ def _prepared(
 
     If that is too little for the planner and the whole budget is not, the planner comes first.
     """
-    used, setup = setup_for(problem, planner, core, max(facing.budget - facing.reserved, 1))
+    kept = max(facing.reserved, facing.queries)
+    used, setup = setup_for(problem, planner, core, max(facing.budget - kept, 1))
     try:
         return used, resolved(planner, setup)
     except InputError:
-        used, setup = setup_for(problem, planner, core, facing.budget)
+        used, setup = setup_for(problem, planner, core, max(facing.budget - facing.queries, 1))
         return used, resolved(planner, setup)
 
 

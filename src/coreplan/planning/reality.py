@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..base import CoreplanError, InputError
+import numpy as np
+
+from ..base import CoreplanError, InputError, Lane
 from ..judge import ENOUGH, LEAST, Reality, Rule, face_reality, price
 from ..planners import Verdict, unresolved, with_reality
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..run import Run
 from ..sampled import Accuracy
+from ..simulate import Simulator
 
 SHARE = 0.1  # of the budget, or of what an accuracy took
+_TRIED = 16  # initial states on which a baseline is tried
 MODEST = 20_000  # queries that a first verdict may cost, however few the accuracy took
 
 
@@ -33,7 +37,9 @@ class RealityCheck:
         """`spent`: queries of this kind in earlier sessions of the same run."""
         self.share, self.budget, self.seed, self.baseline = require_share(share), int(budget), seed, baseline
         if baseline is not None:
-            Rule(problem, baseline, "baseline")  # refused before the first query
+            # Tried on some initial states, which are no queries: a rule that cannot act is refused before the first one.
+            states = Simulator(problem, seed=seed, lane=Lane.BASELINE).initial(_TRIED)
+            Rule(problem, baseline, "baseline").act(states, np.random.default_rng(0))
         self.queries = spent
 
     @property
@@ -108,13 +114,15 @@ class RealityCheck:
         target = 0.0
         if accuracy is not None and found.gain is not None:
             target = accuracy.target(max(found.gain.value, 0.0))
-        return with_reality(own, found, target, found.where), missing
+        return with_reality(own, found, target), missing
 
 
 def _failed(fault: BaseException) -> str:
     """Why there is no verdict, in a sentence."""
     if isinstance(fault, KeyboardInterrupt):
-        return "The rollouts of the policy were interrupted."
+        return (
+            "The rollouts of the policy were interrupted. A resumed run makes fresh ones from what is left."
+        )
     kind = "" if isinstance(fault, CoreplanError) else f"{type(fault).__name__}: "
     return f"The rollouts of the policy failed: {kind}{fault}"
 

@@ -69,6 +69,8 @@ def _or_why(judge: Callable[[], T | None]) -> tuple[T | None, str]:
         return judge(), ""
     except CoreplanError as error:
         return None, str(error)
+    except Exception as error:  # memory, linear algebra: whatever it is, the plan is not lost for it
+        return None, f"{type(error).__name__}: {error}"
     except KeyboardInterrupt:
         return None, "It was interrupted."
 
@@ -97,7 +99,7 @@ class Session:
             if run.simulator.queries > run.budget:
                 raise InputError(
                     f"The run in {folder.path} has made {run.simulator.queries} queries already, more than "
-                    f"the budget of {run.budget}. Give at least as many, or another folder."
+                    f"the budget of {self.reality.budget} leaves it. Give a larger budget, or another folder."
                 )
         run.warm_up()
         warmup = time.perf_counter() - self.begin
@@ -183,14 +185,13 @@ class Session:
     def _faced(self, result: Plan, warmup: float) -> Plan:
         """The plan with what its policy earned, and the verdict that takes it into account."""
         run, folder = self.run, self.folder
-        if self.reality.share == 0.0 or result.status is Status.INTERRUPTED:
+        known = self._known_reality()
+        if result.status is Status.INTERRUPTED or (self.reality.share == 0.0 and known is None):
             return result
-        known = (
-            folder.read_judged(REALITY_FILE) if folder else None
-        )  # of this policy, from an earlier session
-        found, missing = (
-            (Reality.from_dict(known), "") if known else self.reality.measured(run, result.policy)
-        )
+        found, missing = known, ""
+        if known is None or (self.reality.baseline is not None and self.reality.share > 0.0):
+            found, missing = self.reality.measured(run, result.policy)
+            found, missing = (found, missing) if found or known is None else (known, "")
         verdict = run.verdict()
         if found is not None:
             verdict, missing = self.reality.verdict(verdict, found, run)
@@ -206,6 +207,13 @@ class Session:
             extra = {"reason": result.reason, "no_verdict": missing}
             folder.write_record(self._record(result.status.value, warmup) | extra)
         return result
+
+    def _known_reality(self) -> Reality | None:
+        """What an earlier session of the run found about this policy; None if nothing can be read."""
+        try:
+            return Reality.from_dict((self.folder and self.folder.read_judged(REALITY_FILE)) or {})
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def _judged(self, result: Plan) -> Plan:
         """The plan with its evaluation and its certificate, if they were requested."""

@@ -37,7 +37,7 @@ def worst_region(problem: Problem, states: States, amount: FloatArray, visits: F
     root of the visits largest: the statistic of a scan for a raised mean.
     """
     n = len(amount)
-    x = np.asarray(states, dtype=float).reshape(n, -1)[:, :_COLUMNS]
+    x = np.asarray(states).reshape(n, -1)[:, :_COLUMNS].astype(float)
     inside, named = np.ones(n, dtype=bool), set[int]()
     for _ in range(2 * _CUTS):
         cut = _best_cut(x, amount, visits, inside, named)
