@@ -168,3 +168,57 @@ def test_look_ahead_never_asks_for_what_a_mask_forbids():
         [(np.random.default_rng(0).random((50, 1)), np.zeros(50))], 40, np.random.default_rng(1)
     )
     assert (gains == 0).all() and all((actions == 0).all() for actions in asked)
+
+
+# Ends, arrays of the user's own, and what is kept.
+
+
+def once(pool):
+    """One decision, then the end: action 1 pays 1, action 0 nothing."""
+
+    def step(rng, states, actions):
+        return np.where(states[:, 0] > 0, 0.0, actions.astype(float)), np.ones_like(states)
+
+    model = FunctionModel(2, lambda rng, n: pool[:n], step)
+    phi = coreplan.problem.polynomial([0.0], [1.0], 0, 2)
+    return Problem(model, phi, 0.99, ends=lambda states: states[:, 0] > 0)
+
+
+def test_look_ahead_gains_nothing_after_the_end():
+    """The other action gains 1 in one step of a hundred: .01 of normalised value, and not 1."""
+    problem = once(np.zeros((5_000, 1)))
+    policy = SoftmaxPolicy(np.array([1.0, 0.0]), math.inf, problem.features)
+    found = face_reality(problem, policy, queries=5_000, seed=0, beliefs=Beliefs(np.zeros(2)))
+    assert found.ahead.value == pytest.approx(0.01, rel=0.2)
+    assert found.earned.value == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_arrays_that_a_simulator_keeps_are_left_alone(writeable):
+    pool = np.zeros((5_000, 1))
+    pool.setflags(write=writeable)
+    problem = once(pool)
+    policy = SoftmaxPolicy(np.array([1.0, 0.0]), math.inf, problem.features)
+    found = face_reality(problem, policy, queries=5_000, seed=0, baseline=1)
+    assert found.fault is None and (pool == 0).all()
+    assert found.lead.value == pytest.approx(-0.01, rel=0.2)
+
+
+def test_processes_that_begin_at_their_end():
+    problem = once(np.ones((5_000, 1)))
+    found = face_reality(problem, SoftmaxPolicy.uniform(problem.features), queries=5_000, seed=0)
+    assert found.queries == 0 and found.earned.value == 0.0
+    assert evaluate(problem, 0, queries=5_000).queries == 0
+
+
+def test_steps_are_kept_from_whole_rollouts():
+    """However many rollouts there are, later steps are among those kept: on average as many as the discount says."""
+    problem = dataclasses.replace(coreplan.make("river-swim"), tabular=None)
+    from coreplan.base import Lane
+    from coreplan.judge.rollouts import KEEP, Rollouts, Rule
+
+    rollouts = Rollouts(problem, [Rule(problem, 1)], key=0, lane=Lane.REALITY)
+    lengths = _lengths(200_000, 0.95, np.random.default_rng(0))
+    rollouts.go(lengths, np.ones(int(lengths.max())))
+    kept = [len(d) for _, d in rollouts.kept]
+    assert len(kept) > 60 and 0.5 * KEEP < sum(kept) < 2 * KEEP

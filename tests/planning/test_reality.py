@@ -217,3 +217,25 @@ def test_a_planner_whose_beliefs_break_keeps_its_plan(monkeypatch):
     assert (
         result.policy.theta.any() and "ZeroDivisionError" in result.no_verdict and result.reality_queries == 0
     )
+
+
+def test_a_budget_is_held_by_a_resume_that_reserves_less(tmp_path):
+    problem = dataclasses.replace(coreplan.make("random-linear"), tabular=None)
+    plan(problem, planner=CoreMirror(), budget=4_000, reality=0.5, out=tmp_path)
+    again = plan(problem, budget=4_000, reality=0.1, out=tmp_path, resume=True)
+    assert again.queries <= 4_000
+
+
+def test_a_damaged_verdict_is_made_again(tmp_path):
+    problem = dataclasses.replace(coreplan.make("random-linear"), tabular=None)
+    plan(problem, epsilon="1%", out=tmp_path)
+    (tmp_path / "reality.json").write_text('{"queries": 3}')
+    assert plan(problem, out=tmp_path, resume=True).earned is not None
+
+
+def test_a_problem_with_one_action_is_not_doubted():
+    model = FunctionModel(
+        1, lambda rng, n: np.zeros(n, dtype=np.int64), lambda rng, s, a: (rng.random(len(s)), s)
+    )
+    result = plan(Problem(model, one_hot(1, 1), 0.9), budget=4_000)
+    assert result.status is Status.FINISHED and result.uniform is None and result.earned is not None
