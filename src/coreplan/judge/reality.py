@@ -97,7 +97,7 @@ def face_reality(
 
     An error of the simulator, or Ctrl-C, is returned as `fault`: the queries before it were paid for and must be counted.
     """
-    faced = _Faced(problem, policy, beliefs, baseline, seed)
+    faced = _Faced(problem, policy, beliefs=beliefs, baseline=baseline, seed=seed)
     found, fault = Reality(queries=0, least=price(problem, baseline is not None, LEAST)), None
     try:
         found = faced.found(found, queries)
@@ -110,7 +110,7 @@ class _Faced:
     """The rollouts of one policy, of a baseline and of the uniform policy, and a look ahead."""
 
     def __init__(
-        self, problem: Problem, policy: SoftmaxPolicy, beliefs: Beliefs | None, baseline: Any, seed: int
+        self, problem: Problem, policy: SoftmaxPolicy, *, beliefs: Beliefs | None, baseline: Any, seed: int
     ) -> None:
         rules = [Rule(problem, policy)]
         if baseline is not None:
