@@ -18,7 +18,7 @@ from coreplan.run import CompiledLoop, Interrupt, PythonLoop, make_loop
 from coreplan.simulate import Simulator
 from coreplan.theory.naive import algorithm_1
 from helpers.mutants import mutant
-from helpers.runs import plan
+from helpers.runs import plan, same
 
 RATES = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0}
 SPECS = ["random-linear", "river-linear:L=4,states=40", "river-swim", "mountain-car:grid=5"]
@@ -280,3 +280,13 @@ def test_rates_left_out_come_from_the_theorem():
         assert bound(p.eta * factor, p.beta, p.alpha) > best
         assert bound(p.eta, p.beta * factor, p.alpha) > best
         assert bound(p.eta, p.beta, p.alpha * factor) > best
+
+
+def test_long_runs_are_compiled_otherwise_and_give_the_same_bits(monkeypatch):
+    from coreplan.planners.primal_dual import kernels
+
+    problem, rates = coreplan.make("random-linear"), PrimalDual(**RATES)
+    short = plan(problem, planner=rates, budget=8 * 500, seed=2)
+    monkeypatch.setattr(kernels, "LONG", 1)
+    assert short.planner.kernels().tell is kernels.tell_inlined
+    same(short, plan(problem, planner=rates, budget=8 * 500, seed=2))

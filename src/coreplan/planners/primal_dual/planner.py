@@ -143,8 +143,9 @@ class PrimalDual(Planner):
 
     def kernels(self) -> Kernels:
         K = self._hyper.K
+        tell = kernels.tell_inlined if self.setup.budget >= kernels.LONG else kernels.tell
         return Kernels(
-            ask=kernels.ask, tell=kernels.tell, hyper=self._hyper, scratch=self._scratch(), n_queries=K + 1, n_initial=K,
+            ask=kernels.ask, tell=tell, hyper=self._hyper, scratch=self._scratch(), n_queries=K + 1, n_initial=K,
             ask_draws=K + 1, tell_draws=2 * K + 1,
         )  # fmt: skip
 
