@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -211,6 +212,62 @@ def test_an_unknown_status_or_setting_is_damage(folder):
         file.write_text(json.dumps({**record, **change}))
         with pytest.raises(FileError, match="cannot be read"):
             load_run(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"queries": math.inf},
+        {"queries": math.nan},
+        {"queries": 800.0},
+        {"queries": True},
+        {"queries": -1},
+        {"queries": 10**30},
+        {"reality_queries": 10**9},
+        {"initial_draws": "8"},
+        {"seconds": math.nan},
+        {"seconds": -1},
+        {"warmup_seconds": [1]},
+        {"planner": ["plug-in"]},
+        {"settings": [1]},
+        {"settings": "none"},
+        {"status": ["finished"]},
+        {"reason": 3},
+        {"no_verdict": {}},
+        {"problem": 3},
+    ],
+    ids=str,
+)
+def test_a_field_of_a_wrong_type_is_damage(change, folder):
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | change))
+    with pytest.raises(FileError, match="cannot be read"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("file", ["evaluation.json", "certificate.json", "reality.json"])
+def test_every_field_of_a_judgement_is_checked(file, whole):
+    """Each field in turn becomes a list; where it is a number, also a text and NaN."""
+    text = (whole / file).read_text()
+    record = json.loads(text)
+    derived = {"gap", "sub", "returns"}  # computed when they are asked for
+    try:
+        for name, value in record.items():
+            wrong = [[[1]], "x", math.nan] if isinstance(value, (int, float)) else [[[1]], 3]
+            for bad in wrong if name not in derived else ():
+                (whole / file).write_text(json.dumps({**record, name: bad}))
+                with pytest.raises(FileError, match=rf"{file} cannot be read"):
+                    load_run(whole)
+    finally:
+        (whole / file).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with everything in it; whoever changes a file puts it back."""
+    folder = tmp_path_factory.mktemp("whole")
+    plan(coreplan.make("random-linear"), budget=4_000, out=folder, evaluate=True, certify=3_000)
+    return folder
 
 
 def test_a_policy_of_another_problem(folder):

@@ -14,7 +14,7 @@ from .errors import (
     require_count,
     require_positive,
 )
-from .files import FolderLock
+from .lock import FolderLock
 from .memory import SHARE, available_memory
 from .seeds import (
     Lane,

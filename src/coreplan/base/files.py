@@ -1,42 +1,124 @@
-"""Files that cannot execute code when loaded and are never half written (npz of numbers, JSON, text), and a folder lock."""
+"""Files that cannot execute code when loaded and are never half written: JSON, text, and npz of numbers.
+
+What is read may come from anybody. So only plain files are opened (a pipe would hang, a device has no end), everything is
+checked before memory is taken for it, and whatever is wrong is a FileError.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import FileError
+from .lock import lock
 
 _META = "meta"  # JSON as an array of bytes, so that the file holds nothing but arrays of numbers
 _SUM = "checksum"
+_KINDS = "fiub"  # floats, whole numbers, truth values
+_LARGEST_TEXT = 1 << 26  # bytes of JSON or text: our own are some kilobytes
+_LARGEST_DIRECTORY = 1 << 20  # bytes of an archive's list of members
+_MOST_MEMBERS = 1000
+_CHUNK = 1 << 20
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer is opened at once, and then refused
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+# Writing.
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write into, which takes the place of `path` when the block ends without an error.
+
+    So `path` always holds either all of the old content or all of the new, even after a crash. The new file has a name
+    that nobody can guess and is created, never opened, so that nothing planted in the folder is followed or overwritten;
+    if `path` itself is a link, the link is replaced and what it points to stays. What killed processes left is cleared up.
+    """
+    there = os.path.lexists(path)
+    try:
+        _require_replaceable(path)
+        _clear_stale(path)
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
+        raise _unwritten(path, error, there) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if os.name != "nt":
+                lock(descriptor)  # whoever clears up can tell it from what a killed process left
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+            if os.name != "nt":  # still locked
+                os.replace(partial, path)
+        if os.name == "nt":  # pragma: no cover
+            os.replace(partial, path)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, FileError):
+            raise _unwritten(path, error, there) from error
+        raise
+    _sync_folder(path.parent)
+
+
+def _require_replaceable(path: Path) -> None:
+    """An OSError if there is something at `path` that is no file: a device must not be replaced by a policy."""
+    with suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+            raise OSError(f"it is {_kind(mode)}, not a file")
+
+
+def _clear_stale(path: Path) -> None:
+    """Delete what processes that were killed while they wrote `path` have left; a file that is being written is locked."""
+    name = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{8})?\.partial")
+    for entry in os.scandir(path.parent):
+        if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            with suppress(OSError):
+                descriptor = os.open(entry.path, os.O_RDWR | _NO_LINK | _NO_WAIT | _BINARY)
+                try:
+                    lock(descriptor)
+                    os.unlink(entry.path)
+                finally:
+                    os.close(descriptor)
+
+
+def _unwritten(path: Path, error: Exception, there: bool) -> FileError:
+    kept = "What was there before is unchanged. " if there and os.path.lexists(path) else ""
+    why = getattr(error, "strerror", None) or error
+    return FileError(f"Could not write {path}: {why}. {kept}Free some space, or give another folder.")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the folder's list of files on disk too, where the platform allows it: else a power cut may undo the renaming."""
+    if os.name != "nt":
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | _BINARY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write `data` so that `path` always holds either all of the old content or all of the new, even after a crash."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise FileError(
-            f"Could not write {path}: {error.strerror or error}. What was there before is unchanged. "
-            "Free some space, or give another folder."
-        ) from error
+    with replacing(path) as file:
+        file.write(data)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -45,35 +127,99 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """Write arrays of numbers, their description `meta` and a checksum over both, atomically."""
+    """Write arrays of numbers, their description `meta` and a checksum over both, atomically; no array is copied."""
     everything = {_META: np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8), **arrays}
     for name, array in everything.items():
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in _KINDS:
             raise TypeError(f"'{name}' has dtype {array.dtype}: only numbers are ever written")
-    buffer = io.BytesIO()
-    np.savez(buffer, **everything, **{_SUM: _checksum(everything)})  # type: ignore[arg-type]
-    write_atomic(path, buffer.getvalue())
+    everything = {name: np.asarray(array, order="C") for name, array in everything.items()}
+    with replacing(path) as file:
+        np.savez(file, **everything, **{_SUM: _checksum(everything)})  # type: ignore[arg-type]
+
+
+# Reading.
+
+
+@contextmanager
+def regular(path: Path) -> Iterator[BinaryIO]:
+    """The file at `path`, open for reading; FileError if there is none, or if it is a folder, a pipe or a device."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY)
+    except FileNotFoundError:
+        raise FileError(f"There is no file {path}.") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
+        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise FileError(f"{path} cannot be read: it is {_kind(mode)}, not a file.")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that coreplan wrote; FileError for what it cannot have written."""
+    with regular(path) as file:
+        try:
+            data = file.read(_LARGEST_TEXT + 1)
+        except OSError as error:
+            raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if len(data) > _LARGEST_TEXT:
+        raise FileError(f"{path} is larger than any text that coreplan writes ({_LARGEST_TEXT:,} bytes).")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not text ({error.reason} at byte {error.start}).") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; FileError for anything that is not JSON as coreplan writes it."""
+    text = read_text(path)
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is damaged: it is no JSON that coreplan wrote ({error}).") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; ValueError or RecursionError for what `json.dumps` of plain values cannot have written.
+
+    That is a key given twice, of which one would win silently, and half a character (a lone surrogate), which nothing can
+    print.
+    """
+    value = json.loads(text.decode() if isinstance(text, bytes) else text, object_pairs_hook=_unique)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key is given twice")
+    return value
 
 
 def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_npz` wrote; any other file raises a FileError that says what was found."""
     damaged = f"{path} cannot be read as a {kind}: it is damaged, cut short or foreign"
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise FileError(f"{path} is not a {kind}: it is a bare array.")
-        with archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise FileError(f"There is no file {path}.") from None
-    except FileError:
-        raise
-    except Exception as error:  # on arbitrary bytes the zip, zlib and npy readers raise errors of many kinds
-        raise FileError(f"{damaged} ({error}).") from None
+    with regular(path) as file:
+        try:
+            if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+                raise FileError(f"{path} is not a {kind}: it is a bare array.")
+            arrays = _members(file)
+        except FileError:
+            raise
+        except Exception as error:  # on arbitrary bytes the zip and npy readers raise errors of many kinds
+            raise FileError(f"{damaged} ({error}).") from None
     # We keep a checksum of our own, since the zip reader checks its own only if it happens to read to the end.
     checksum = arrays.pop(_SUM, None)
     try:
-        meta = json.loads(arrays[_META].tobytes())
+        meta = parse_json(arrays[_META].tobytes())
     except (KeyError, ValueError, RecursionError):
         raise FileError(f"{path} is not a {kind}: it has no description that coreplan wrote.") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
@@ -89,68 +235,76 @@ def read_npz(path: Path, kind: str, version: int) -> tuple[dict[str, NDArray[Any
     return arrays, meta
 
 
+class _Bounded:
+    """A file that gives at most `most` bytes at once: it bounds what the zip reader takes for a list of members."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.seek, self.tell, self.most = file, file.seek, file.tell, _LARGEST_DIRECTORY
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(self.most + 1 if size < 0 else min(size, self.most + 1))
+        if len(data) > self.most:
+            raise ValueError("its list of members is too long")
+        return data
+
+    def seekable(self) -> bool:
+        return True
+
+
+def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """The arrays in an archive as `np.savez` writes it: not compressed, so that no member is larger than the file."""
+    size = os.fstat(file.fileno()).st_size
+    with zipfile.ZipFile(_Bounded(file)) as archive:
+        members = archive.infolist()
+        names = {member.filename for member in members}
+        if len(members) > _MOST_MEMBERS or len(names) < len(members):
+            raise ValueError(f"it lists {len(members)} members, of which {len(names)} are different")
+        if sum(member.file_size for member in members) > size:
+            raise ValueError("its members are larger than the file")
+        return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """One member as an array of numbers; its header is checked before memory is taken."""
+    name = member.filename
+    if not name.endswith(".npy") or "/" in name or "\\" in name:
+        raise ValueError(f"it has a member '{name[:80]}'")
+    if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+        raise ValueError(f"'{name[:80]}' is compressed or encrypted, which coreplan never does")
+    with archive.open(member) as file:
+        version = npy.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"'{name[:80]}' has version {version} of the array format")
+        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = header(file)
+        if dtype.kind not in _KINDS:
+            raise ValueError(f"'{name[:80]}' has dtype {dtype}: it does not hold numbers")
+        count = 1
+        for n in shape:
+            count *= n
+        if min(shape, default=0) < 0 or count * dtype.itemsize != member.file_size - file.tell():
+            raise ValueError(f"'{name[:80]}' has shape {str(shape)[:80]} and not as many numbers")
+        array: NDArray[Any] = np.empty(count, dtype=dtype)
+        _fill(array.view(np.uint8).data, file)
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise ValueError(f"'{name[:80]}' has truth values that are neither true nor false")
+    return np.ascontiguousarray(array.reshape(shape[::-1]).T) if fortran else array.reshape(shape)
+
+
+def _fill(into: memoryview, file: Any) -> None:
+    for start in range(0, len(into), _CHUNK):
+        part = file.read(min(_CHUNK, len(into) - start))
+        into[start : start + len(part)] = part
+        if len(part) < min(_CHUNK, len(into) - start):
+            raise ValueError("it ends too early")
+    file.read(1)  # the zip reader compares its own checksum at the end
+
+
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     h = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        h.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        h.update(array.tobytes())
+        array = np.asarray(arrays[name], order="C")
+        shape = array.shape or (1,)  # as the first version of the format had it
+        h.update(f"{name} {array.dtype.str} {shape} ".encode())
+        h.update(array.reshape(-1).view(np.uint8).data)
     return np.frombuffer(h.digest(), dtype=np.uint8)
-
-
-class FolderLock:
-    """An OS lock on a folder. The system frees it when the process dies, however it dies."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(folder / ".lock", "a+b")  # noqa: SIM115 (held, not scoped)
-        except OSError as error:
-            raise FileError(
-                f"Cannot write into the folder {folder}: {error.strerror or error}. Give a folder that is writable."
-            ) from error
-        try:
-            _lock(self._file.fileno())
-        except OSError:
-            self._file.close()
-            raise FileError(
-                f"Another run is writing into {folder}. Wait until it ends, or give another folder."
-            ) from None
-
-        _HELD.add(self)
-
-    def __enter__(self) -> FolderLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the lock."""
-        _HELD.discard(self)
-        self._file.close()
-
-
-_HELD: set[FolderLock] = set()
-
-
-def _after_fork() -> None:
-    for lock in list(_HELD):
-        lock.close()  # a worker that the simulator forks must not go on holding the lock after this process ends
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-if os.name == "nt":  # pragma: no cover
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from ..base import FloatArray, IntArray, Lane
+from ..base import FloatArray, IntArray, Lane, checks
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import Beliefs
@@ -66,11 +66,12 @@ class Reality:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Reality:
         """The inverse of `as_dict`."""
-        known = {f.name: record[f.name] for f in fields(cls) if f.name != "fault"}
+        known = checks.plain(cls, record)
+        known["fault"] = None
         for name in _EVALUATIONS:
-            known[name] = None if known[name] is None else Evaluation.from_dict(known[name])
+            known[name] = None if known.get(name) is None else Evaluation.from_dict(known[name])
         for name in _INTERVALS:
-            known[name] = None if known[name] is None else Interval(*map(float, known[name]))
+            known[name] = None if known.get(name) is None else Interval(*map(float, known[name]))
         return cls(**known)
 
 

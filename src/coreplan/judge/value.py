@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, Lane, key_of, require_count, require_positive
+from ..base import FloatArray, InputError, Lane, checks, key_of, require_count, require_positive
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
@@ -76,8 +76,11 @@ class Evaluation:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Evaluation:
         """The inverse of `as_dict`."""
-        zero, one = record["units"]
-        return cls(**{f.name: record[f.name] for f in fields(cls)} | {"units": (float(zero), float(one))})
+        known = checks.plain(cls, record)
+        zero, one = (float(v) for v in record["units"])
+        if not math.isfinite(one - zero):
+            raise ValueError(f"'units' is {record['units']}")
+        return cls(**known | {"units": (zero, one)})
 
 
 def units_of(problem: Problem) -> tuple[float, float]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..base import FileError
+from ..base import FileError, checks, files
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import PLANNERS, Status, make_planner
@@ -45,21 +44,28 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
         )
     policy = load_policy(folder, problem)
     try:
-        planner, settings = str(record["planner"]), dict(record["settings"])
+        planner, settings = checks.text(record, "planner"), dict(record["settings"])
+        later = {
+            "reason": "",
+            "no_verdict": "",
+            "problem": "",
+            "reality_queries": 0,
+        } | record  # not in every version
         known = PLANNERS[planner].options() if planner in PLANNERS else []
         made = make_planner(planner, {k: settings[k] for k in known if k in settings}) if known else None
         return Plan(
-            policy=policy, queries=int(record["queries"]), status=Status(record["status"]),
-            trace=Trace.from_csv((folder / TRACE_FILE).read_text()), initial_draws=int(record["initial_draws"]),
-            seconds=float(record["seconds"]), warmup_seconds=float(record["warmup_seconds"]), planner=made,
-            settings=settings, reason=str(record.get("reason", "")), core=_core(folder, policy.problem_name, problem),
+            policy=policy, queries=checks.whole(record, "queries"), status=Status(record["status"]),
+            trace=Trace.from_csv(files.read_text(folder / TRACE_FILE)),
+            initial_draws=checks.whole(record, "initial_draws"), seconds=checks.number(record, "seconds", 0.0),
+            warmup_seconds=checks.number(record, "warmup_seconds", 0.0), planner=made, settings=settings,
+            reason=checks.text(later, "reason"), core=_core(folder, policy.problem_name, problem),
             evaluation=_read(folder / EVALUATION_FILE, Evaluation.from_dict),
             certificate=_read(folder / CERTIFICATE_FILE, Certificate.from_dict),
             reality=_read(folder / REALITY_FILE, Reality.from_dict),
-            reality_queries=int(record.get("reality_queries", 0)), no_verdict=str(record.get("no_verdict", "")),
-            problem_name=str(record.get("problem", "")),
+            reality_queries=checks.whole(later, "reality_queries", 0, checks.whole(record, "queries")),
+            no_verdict=checks.text(later, "no_verdict"), problem_name=checks.text(later, "problem"),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         if isinstance(error, FileError):
             raise
         raise FileError(
@@ -78,9 +84,9 @@ def _core(folder: Path, name: str, problem: Problem | None) -> CoreSet | None:
 
 
 def _read(path: Path, make: Callable[[dict[str, Any]], T]) -> T | None:
-    try:
-        return make(json.loads(path.read_bytes()))
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    try:
+        return make(files.read_json(path))
+    except (ValueError, TypeError, KeyError, OverflowError, FileError) as error:
         raise FileError(f"{path} cannot be read ({error}). Delete it, or plan again.") from None

@@ -212,7 +212,7 @@ class Session:
         """What an earlier session of the run found about this policy; None if nothing can be read."""
         try:
             return Reality.from_dict((self.folder and self.folder.read_judged(REALITY_FILE)) or {})
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
     def _judged(self, result: Plan) -> Plan:

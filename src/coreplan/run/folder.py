@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -214,8 +213,8 @@ class RunFolder:
     def read_judged(self, name: str) -> dict[str, Any] | None:
         """What `write_judged` wrote; None if there is nothing that can be read."""
         try:
-            record = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError, RecursionError):
+            record = files.read_json(self.path / name)
+        except FileError:
             return None
         return record if isinstance(record, dict) else None
 
@@ -293,11 +292,11 @@ def core_of(path: Path, problem: Problem) -> CoreSet | None:
 
 def read_record(path: Path) -> dict[str, Any]:
     """The content of run.json; {} if there is none."""
-    try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    try:
+        record = files.read_json(path)
+    except FileError as error:
         raise FileError(f"{path} cannot be read as the record of a run ({error}). Plan again.") from None
     if not isinstance(record, dict):
         raise FileError(f"{path} is not the record of a run. Plan again.")

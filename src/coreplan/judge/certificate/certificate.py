@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ...base import SHARE, FloatArray, InputError, Lane, as_generator, available_memory, key_of, require_count
+from ...base import (
+    SHARE,
+    FloatArray,
+    InputError,
+    Lane,
+    as_generator,
+    available_memory,
+    checks,
+    key_of,
+    require_count,
+)
 from ...core import CoreSet
 from ...features import fingerprint
 from ...policy import SoftmaxPolicy, policy_of
@@ -97,11 +107,13 @@ class Certificate:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Certificate:
         """The inverse of `as_dict`."""
-        known = {f.name: record[f.name] for f in dataclasses.fields(cls)}
+        known = checks.plain(cls, record)
         exact, condition = record["exact"], record["condition"]
         known |= {
-            "assumes": tuple(record["assumes"]),
-            "condition": None if condition is None else Condition(**condition),
+            "assumes": checks.texts(record, "assumes"),
+            "condition": None
+            if condition is None
+            else Condition(**checks.plain(Condition, condition, finite=False)),
         }
         return cls(**{**known, "exact": None if exact is None else Evaluation.from_dict(exact)})
 
