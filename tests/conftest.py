@@ -1,5 +1,9 @@
-"""Numba's cache looks only at the file of the cached function; a changed callee elsewhere leaves it stale."""
+"""Numba's cache looks only at the file of the cached function; a changed callee elsewhere leaves it stale.
 
+Tests send signals to themselves, so none may be ignored, as `nohup` and jobs in the background ignore them.
+"""
+
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,9 @@ pytest.register_assert_rewrite("helpers")  # an assertion there tells its number
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+            signal.signal(getattr(signal, name), usual)
     if hasattr(config, "workerinput"):
         return  # a worker of pytest-xdist: its master has done it
     newest = max(p.stat().st_mtime for p in SOURCE.rglob("*.py"))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         FileError,
         InputError,
         ReproducibilityWarning,
+        RunError,
         SimulatorError,
     )
     from .core import CoreSet
@@ -81,6 +82,7 @@ __all__ = [
     "Problem",
     "Report",
     "ReproducibilityWarning",
+    "RunError",
     "SampledLP",
     "ScalarModel",
     "SimulatorError",
@@ -106,7 +108,7 @@ __all__ = [
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
         "CoreplanError", "CoreplanWarning", "CoverageWarning", "FeatureError", "FileError", "InputError",
-        "ReproducibilityWarning", "SimulatorError",
+        "ReproducibilityWarning", "RunError", "SimulatorError",
     ),
     "bench": (),
     "cli": (),

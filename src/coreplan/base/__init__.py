@@ -8,12 +8,14 @@ from .errors import (
     FileError,
     InputError,
     ReproducibilityWarning,
+    RunError,
     SimulatorError,
     nearest,
     require_choice,
     require_count,
     require_positive,
 )
+from .interrupt import Interrupt, at_the_door
 from .lock import FolderLock
 from .memory import SHARE, available_memory
 from .seeds import (
@@ -39,12 +41,15 @@ __all__ = [
     "FolderLock",
     "InputError",
     "IntArray",
+    "Interrupt",
     "Lane",
     "ReproducibilityWarning",
+    "RunError",
     "SimulatorError",
     "States",
     "as_generator",
     "as_states",
+    "at_the_door",
     "available_memory",
     "check_seed",
     "digest",

@@ -33,6 +33,10 @@ class FileError(CoreplanError, OSError):
     """A policy, checkpoint or run folder that cannot be read, written or trusted."""
 
 
+class RunError(CoreplanError, RuntimeError):
+    """A run ended by an error that is none of coreplan's own, which is its cause (`__cause__`): of a planner, of memory."""
+
+
 class CoreplanWarning(UserWarning):
     """Base of all warnings; its message is written for a person, and the command line prints it as one line."""
 

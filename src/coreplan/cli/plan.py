@@ -65,7 +65,6 @@ def plan(
 ) -> None:
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
     from ..base import InputError, require_count
-    from ..planners import Status
     from ..planning import default_planner, planner_by_name
     from ..planning import plan as run_plan
     from ..problem import problem_by_name
@@ -98,8 +97,8 @@ def plan(
         show.plan(where, record, result)
         if result.certificate:
             show.certificate(result.certificate)
-    if result.status is Status.INTERRUPTED:
-        raise typer.Exit(130)
+    if result.stopped_by:
+        raise typer.Exit(128 + result.stopped_by)  # as shells count: 130 after Ctrl-C, 143 after SIGTERM
 
 
 def _settings(items: list[str]) -> dict[str, Any]:

@@ -80,8 +80,9 @@ def plan(
     baseline: a policy to compare with, from the same rollouts: a `SoftmaxPolicy`, a function of a batch of states that
         returns actions, or one fixed action. A result that is not measurably better says so.
 
-    Ctrl-C stops after the current batch, writes a checkpoint and returns the policy reached so far; a second one
-    abandons the batch. An error of the simulator is raised after a checkpoint with every batch before the faulty one.
+    Ctrl-C, SIGTERM or SIGHUP stops after the current batch, writes a checkpoint and returns the policy reached so far; a
+    second one abandons the batch. After the last batch they end the rollouts and the judging, and lose nothing. An error is
+    raised after a checkpoint with every batch before the faulty one. docs/reliability.md says what is promised.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")

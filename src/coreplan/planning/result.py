@@ -38,6 +38,10 @@ class Plan:
     reality_queries: int = 0  # the part of `queries` that went to these rollouts
     no_verdict: str = ""  # why the rollouts tell nothing, or not enough, and what would
     problem_name: str = ""
+    stopped_by: int = (
+        0  # the number of the signal that stopped the run or what came after it, 2 for Ctrl-C; 0: none did
+    )
+    not_saved: str = ""  # why the run's folder does not hold this plan, although one was given
 
     @property
     def sentence(self) -> str:

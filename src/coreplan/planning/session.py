@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..base import CoreplanError, FileError, InputError, require_count
+from ..base import CoreplanError, InputError, Interrupt, RunError, require_count
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
@@ -19,17 +19,18 @@ from ..run import (
     CERTIFICATE_FILE,
     EVALUATION_FILE,
     REALITY_FILE,
-    Interrupt,
     Progress,
     Run,
     RunFolder,
     make_progress,
 )
 from .judged import certified, evaluated
+from .keeping import Keeping
 from .reality import RealityCheck
 from .result import Plan
 
 T = TypeVar("T")
+_INTERRUPTED = "It was interrupted."
 
 
 @dataclass(frozen=True)
@@ -46,33 +47,40 @@ class Judges:
         if not isinstance(self.certify, bool):
             require_count("plan", certify=self.certify)
 
-    def evaluation(self, problem: Problem, policy: SoftmaxPolicy) -> tuple[Evaluation | None, str]:
+    def evaluation(
+        self, problem: Problem, policy: SoftmaxPolicy, interrupt: Interrupt
+    ) -> tuple[Evaluation | None, str]:
         """The value of the policy, or why there is none."""
         if self.evaluate is False:
             return None, ""
+        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
+        if interrupt.asked and problem.tabular is None:
+            return None, _INTERRUPTED
         rollouts = None if self.evaluate is True else self.evaluate
-        return _or_why(lambda: evaluated(problem, policy, rollouts, self.seed))
+        return _or_why(interrupt, lambda: evaluated(problem, policy, rollouts, self.seed))
 
     def certificate(
-        self, problem: Problem, core: CoreSet | None, policy: SoftmaxPolicy
+        self, problem: Problem, core: CoreSet | None, policy: SoftmaxPolicy, interrupt: Interrupt
     ) -> tuple[Certificate | None, str]:
         """The certificate, or why there is none."""
         if self.certify is False:
             return None, ""
+        if interrupt.asked:
+            return None, _INTERRUPTED
         queries = None if self.certify is True else self.certify
-        return _or_why(lambda: certified(problem, core, policy, queries=queries, seed=self.seed))
+        return _or_why(interrupt, lambda: certified(problem, core, policy, queries=queries, seed=self.seed))
 
 
-def _or_why(judge: Callable[[], T | None]) -> tuple[T | None, str]:
+def _or_why(interrupt: Interrupt, judge: Callable[[], T | None]) -> tuple[T | None, str]:
     """What a judge finds, or why it finds nothing: the plan is complete and must not be lost."""
     try:
-        return judge(), ""
+        return interrupt.at_once(judge), ""
     except CoreplanError as error:
         return None, str(error)
-    except Exception as error:  # memory, linear algebra: whatever it is, the plan is not lost for it
-        return None, f"{type(error).__name__}: {error}"
     except KeyboardInterrupt:
-        return None, "It was interrupted."
+        return None, _INTERRUPTED
+    except BaseException as error:  # memory, linear algebra: whatever it is, the plan is not lost for it
+        return None, f"{type(error).__name__}: {error}"
 
 
 class Session:
@@ -89,7 +97,8 @@ class Session:
         reality: RealityCheck,
     ) -> None:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
-        self.checkpoint_seconds, self.begin = checkpoint_seconds, begin
+        self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
+        self.keep = Keeping(folder)
 
     def go(self, progress: Any) -> Plan:
         """Plan, and judge the plan."""
@@ -102,30 +111,45 @@ class Session:
                     f"the budget of {self.reality.budget} leaves it. Give a larger budget, or another folder."
                 )
         run.warm_up()
-        warmup = time.perf_counter() - self.begin
-        if folder:
-            folder.save_checkpoint(run)
-            if run.core is not None:
-                folder.write_core(run.core, run.problem)
-            folder.write_record(self._record("running", warmup))
-        bar = make_progress(progress, run.budget, run.simulator.queries)
-        try:
-            with Interrupt() as interrupt:
-                status = self._work(interrupt, bar)
-            bar.close()
-            result = self._finish(status, warmup)
-        except Exception:
-            bar.close()
-            if folder:
-                with suppress(FileError):  # a full disk is what may have brought us here
-                    if not run.loop.torn:  # everything before the faulty ask; a resume asks that one again
-                        folder.save_checkpoint(run)
-                    folder.write_record(self._record("failed", warmup))
-            raise
-        # Outside the try: even if this fails, the run is complete and on disk.
-        return self._judged(self._faced(result, warmup))
+        self.warmup = time.perf_counter() - self.begin
+        # Until here a signal does what it always does: nothing has been paid that is not on disk. From here to the last
+        # file it is a request to stop.
+        with Interrupt() as interrupt:
+            self._begin()
+            try:
+                result = self._finish(self._work(interrupt, progress))
+            except BaseException as error:
+                self._failed()
+                if isinstance(error, CoreplanError) or not isinstance(error, Exception):
+                    raise
+                raise self._unforeseen(error) from error
+            result = self._judged(self._faced(result, interrupt), interrupt)
+            return replace(result, stopped_by=interrupt.number, not_saved=self.keep.end())
 
-    def _work(self, interrupt: Interrupt, bar: Progress) -> Status:
+    def _begin(self) -> None:
+        run, folder = self.run, self.folder
+        if folder is None:
+            return
+        core, record = run.core, self._record("running")
+        self.keep.begin(
+            checkpoint=self._checkpoint,
+            core=lambda: None if core is None else folder.write_core(core, run.problem),
+            record=lambda: folder.write_record(record),
+        )
+
+    def _checkpoint(self) -> None:
+        assert self.folder is not None
+        self.folder.save_checkpoint(self.run)
+
+    def _work(self, interrupt: Interrupt, progress: Any) -> Status:
+        """All asks that the budget has room for, or those before a request to stop."""
+        bar = make_progress(progress, self.run.budget, self.run.simulator.queries)
+        try:
+            return self._asks(interrupt, bar)
+        finally:
+            bar.close()
+
+    def _asks(self, interrupt: Interrupt, bar: Progress) -> Status:
         run = self.run
         if not len(run.trace):
             run.record()
@@ -135,7 +159,8 @@ class Session:
             try:
                 run.advance(due, interrupt)
             except KeyboardInterrupt:  # the second Ctrl-C: what of this batch was not answered is undone
-                interrupt.asked = cut = True
+                interrupt.ask()
+                cut = True
             # Recorded before any checkpoint, so that a resumed run has the same rows.
             if (run.simulator.queries >= due and not cut) or not run.left:
                 run.record()
@@ -143,11 +168,34 @@ class Session:
             if interrupt.asked and run.left:
                 return Status.INTERRUPTED
             if self.folder and time.perf_counter() - saved > self.checkpoint_seconds:
-                self.folder.save_checkpoint(run)
+                self.keep(checkpoint=self._checkpoint)
                 saved = time.perf_counter()
         return Status.FINISHED
 
-    def _record(self, status: str, warmup: float) -> dict[str, Any]:
+    def _failed(self) -> None:
+        """After an error: keep everything before the faulty ask; a resume asks that one again."""
+        folder = self.folder
+        if folder is None:
+            return
+        if not self.run.loop.torn:
+            self.keep(checkpoint=self._checkpoint)
+        record = self._record("failed")
+        self.keep(record=lambda: folder.write_record(record))
+
+    def _unforeseen(self, error: Exception) -> RunError:
+        """The error for a person, where something raised that coreplan does not know: a planner, a kernel, memory."""
+        text = (str(error).strip().splitlines() or [""])[0]
+        kept = (
+            ""
+            if self.folder is None
+            else f" What was paid before it is in {self.folder.path}; resume it there."
+        )
+        return RunError(
+            f"The run ended after {self.run.simulator.queries:,} queries by an error that is none of coreplan's own: "
+            f"{type(error).__name__}: {text[:300]}{_where(error)}.{kept}"
+        )
+
+    def _record(self, status: str) -> dict[str, Any]:
         run = self.run
         return {
             "status": status,
@@ -157,12 +205,15 @@ class Session:
             "reality_queries": self.reality.queries,
             "initial_draws": run.simulator.initial_draws,
             "seconds": run.seconds,
-            "warmup_seconds": warmup,
+            "warmup_seconds": self.warmup,
             "coreplan": __version__,
         }
 
-    def _finish(self, status: Status, warmup: float) -> Plan:
+    def _finish(self, status: Status) -> Plan:
         run, folder = self.run, self.folder
+        self.keep(
+            checkpoint=self._checkpoint
+        )  # first: whatever happens now, everything that was paid is on disk
         policy, verdict = run.policy(), run.verdict()
         reason = verdict.reason if verdict else ""
         interrupted = status is Status.INTERRUPTED
@@ -170,19 +221,19 @@ class Session:
             status = verdict.status
         core = run.planner.core(run.loop.state) or run.core
         if folder:
-            folder.save_checkpoint(run)
             if core is not run.core and core is not None:
-                folder.write_core(core, run.problem)
-            folder.forget_judged(policy)
-            folder.write_results(policy, run.trace, self._record(status.value, warmup) | {"reason": reason})
+                chosen = core
+                self.keep(core=lambda: folder.write_core(chosen, run.problem))
+            record = self._record(status.value) | {"reason": reason}
+            self.keep(results=lambda: folder.write_results(policy, run.trace, record))
         return Plan(
             policy=policy, queries=run.simulator.queries + self.reality.queries, status=status, trace=run.trace,
-            initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=warmup, planner=run.planner,
+            initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=self.warmup, planner=run.planner,
             settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
             reality_queries=self.reality.queries, problem_name=run.problem.name,
         )  # fmt: skip
 
-    def _faced(self, result: Plan, warmup: float) -> Plan:
+    def _faced(self, result: Plan, interrupt: Interrupt) -> Plan:
         """The plan with what its policy earned, and the verdict that takes it into account."""
         run, folder = self.run, self.folder
         known = self._known_reality()
@@ -190,7 +241,9 @@ class Session:
             return result
         found, missing = known, ""
         if known is None or (self.reality.baseline is not None and self.reality.share > 0.0):
+            interrupt.judging = True
             found, missing = self.reality.measured(run, result.policy)
+            interrupt.judging = False
             found, missing = (found, missing) if found or known is None else (known, "")
         verdict = run.verdict()
         if found is not None:
@@ -201,11 +254,12 @@ class Session:
             status=verdict.status if verdict else Status.FINISHED, reason=verdict.reason if verdict else "",
         )  # fmt: skip
         if folder:
-            folder.save_checkpoint(run)
+            self.keep(checkpoint=self._checkpoint)
             if found is not None:
-                folder.write_judged(REALITY_FILE, found.as_dict())
-            extra = {"reason": result.reason, "no_verdict": missing}
-            folder.write_record(self._record(result.status.value, warmup) | extra)
+                faced = found.as_dict()
+                self.keep(reality=lambda: folder.write_judged(REALITY_FILE, faced))
+            record = self._record(result.status.value) | {"reason": result.reason, "no_verdict": missing}
+            self.keep(record=lambda: folder.write_record(record))
         return result
 
     def _known_reality(self) -> Reality | None:
@@ -215,21 +269,17 @@ class Session:
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
-    def _judged(self, result: Plan) -> Plan:
+    def _judged(self, result: Plan, interrupt: Interrupt) -> Plan:
         """The plan with its evaluation and its certificate, if they were requested."""
         problem, folder = self.run.problem, self.folder
-        interrupted = result.status is Status.INTERRUPTED
-        evaluation = certificate = None
-        not_evaluated = refused = ""
-        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
-        if not interrupted or problem.tabular is not None:
-            evaluation, not_evaluated = self.judges.evaluation(problem, result.policy)
-            if folder and evaluation:
-                folder.write_judged(EVALUATION_FILE, evaluation.as_dict())
-        if not interrupted:
-            certificate, refused = self.judges.certificate(problem, result.core, result.policy)
-            if folder and certificate:
-                folder.write_judged(CERTIFICATE_FILE, certificate.as_dict())
+        evaluation, not_evaluated = self.judges.evaluation(problem, result.policy, interrupt)
+        if folder and evaluation:
+            value = evaluation.as_dict()
+            self.keep(evaluation=lambda: folder.write_judged(EVALUATION_FILE, value))
+        certificate, refused = self.judges.certificate(problem, result.core, result.policy, interrupt)
+        if folder and certificate:
+            bounds = certificate.as_dict()
+            self.keep(certificate=lambda: folder.write_judged(CERTIFICATE_FILE, bounds))
         return replace(
             result,
             evaluation=evaluation,
@@ -237,3 +287,9 @@ class Session:
             not_evaluated=not_evaluated,
             refused=refused,
         )
+
+
+def _where(error: BaseException) -> str:
+    """The line that raised, as the end of a sentence."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" (in {frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno})" if frames else ""

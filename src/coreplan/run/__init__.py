@@ -1,5 +1,6 @@
 """A run of a planner: its steps, the loop, its folder, its trace and its progress bar."""
 
+from ..base import Interrupt
 from .folder import (
     CERTIFICATE_FILE,
     EVALUATION_FILE,
@@ -12,7 +13,7 @@ from .folder import (
     read_record,
 )
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop
-from .progress import Interrupt, Progress, make_progress
+from .progress import Progress, make_progress
 from .stepping import NO_LIMIT, Run, Step, resolved, setup_for, steps
 from .trace import Trace
 

@@ -110,6 +110,17 @@ class RunFolder:
         for name in (CHECKPOINT_FILE, RUN_FILE, TRACE_FILE, CORE_FILE, EVALUATION_FILE, CERTIFICATE_FILE):
             (self.path / name).unlink(missing_ok=True)
 
+    def regained(self) -> bool:
+        """Whether the folder had to be made again, since somebody deleted it; raises FileError if that fails."""
+        try:
+            gone = not self.path.is_dir()
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(
+                f"{self.path} is gone and cannot be made again: {error.strerror or error}."
+            ) from error
+        return gone
+
     def save_checkpoint(self, run: Run) -> None:
         """Write everything that a resume needs into one file, atomically."""
         meta = {
@@ -185,6 +196,7 @@ class RunFolder:
 
     def write_results(self, policy: SoftmaxPolicy, trace: Trace, record: dict[str, Any]) -> None:
         """Write the results: the policy, the trace, and run.json last, since it says how the run ended."""
+        self.forget_judged(policy)
         policy.save(self.path / POLICY_FILE)
         files.write_atomic(self.path / TRACE_FILE, trace.csv().encode())
         self.write_record(record)

@@ -20,6 +20,7 @@ from ..base import (
     FloatArray,
     InputError,
     IntArray,
+    Interrupt,
     SimulatorError,
     States,
     as_states,
@@ -32,7 +33,6 @@ from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, rais
 from ..planners import Kernels, Planner, broken, require_ask, require_state
 from ..problem import CompiledModel
 from ..simulate import REPEATED, Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
-from .progress import Interrupt
 
 _PATIENCE = 0.1  # seconds of asks after which the caller may look at progress, checkpoints and Ctrl-C
 
@@ -114,15 +114,16 @@ class PythonLoop:
                     return
                 self._require_room(ask, budget)
                 # Only here, in the user's own code, may a second Ctrl-C interrupt; then the whole ask is undone.
-                interrupt.abandon = True
-                answers = self.simulator.answer(ask)
-                interrupt.abandon = False
+                try:
+                    interrupt.abandon = True
+                    answers = self.simulator.answer(ask)
+                finally:  # before anything is undone, which must not be interrupted
+                    interrupt.abandon = False
                 self.torn = True  # until `tell` returns, since it may have begun to change the state in place
                 told = self.planner.tell(self.state, answers, self.rng)
                 self.torn = False
                 self.state = require_state(self.planner, told, self.state)
             except BaseException:
-                interrupt.abandon = False
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise

@@ -1,12 +1,12 @@
-"""A progress bar for a person at a terminal, and a Ctrl-C that stops cleanly."""
+"""A progress bar for a person at a terminal."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from types import FrameType, TracebackType
+import warnings
 from typing import Any, Protocol
+
+from ..base import CoreplanWarning, InputError
 
 
 class Progress(Protocol):
@@ -53,39 +53,52 @@ class Bar:
         self._bar.stop()
 
 
+class Careful:
+    """Another progress object, until it raises: then one warning, and silence. What is paid for goes on without it."""
+
+    def __init__(self, inner: Progress) -> None:
+        self._inner: Progress | None = inner
+
+    def update(self, queries: int) -> None:
+        if self._inner is not None:
+            try:
+                self._inner.update(queries)
+            except Exception as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        if self._inner is not None:
+            try:
+                self._inner.close()
+            except Exception as error:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._inner = None
+        _warn(error)
+
+
 def make_progress(wish: Any, total: int, start: int) -> Progress:
     """The progress bar for `wish`: True, False, None (a bar if stderr is a terminal) or an object with update and close."""
     if wish is None:
-        wish = sys.stderr.isatty()
+        wish = sys.stderr is not None and sys.stderr.isatty()
     if isinstance(wish, bool):
-        return Bar(total, start) if wish else Silent()
-    return wish
+        try:
+            return Careful(Bar(total, start)) if wish else Silent()
+        except Exception as error:  # for example, the caller has a bar of Rich's own on the screen
+            _warn(error)
+            return Silent()
+    if not all(callable(getattr(wish, name, None)) for name in ("update", "close")):
+        raise InputError(
+            "`plan(progress=...)` must be True, False, None (a bar if stderr is a terminal) or an object with the methods "
+            f"update(queries) and close(); got {type(wish).__name__}."
+        )
+    return Careful(wish)
 
 
-class Interrupt:
-    """While active, the first Ctrl-C requests a stop after the current batch, and the second one abandons the batch.
-
-    The second raises KeyboardInterrupt only while `abandon` is set, that is, inside the user's simulator: coreplan's own
-    code is never interrupted.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.abandon = False
-        self._old: Any = None
-
-    def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
-            self._old = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and self.abandon:
-            raise KeyboardInterrupt
-        self.asked = True
+def _warn(error: Exception) -> None:
+    warnings.warn(
+        f"Progress is shown no more: {type(error).__name__}: {error}. The run goes on.",
+        CoreplanWarning,
+        stacklevel=2,
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base import InputError, check_seed, planner_stream, require_count
+from ..base import InputError, Interrupt, check_seed, planner_stream, require_count
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,
@@ -26,7 +26,6 @@ from ..policy import SoftmaxPolicy
 from ..problem import ZOO, Problem
 from ..simulate import Simulator
 from .loop import Loop, make_loop
-from .progress import Interrupt
 from .trace import Trace, next_point
 
 NO_LIMIT = 2**62  # queries: a budget that no run reaches

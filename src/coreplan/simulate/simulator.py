@@ -20,6 +20,7 @@ from ..base import (
     IntArray,
     Lane,
     States,
+    at_the_door,
     require_count,
     restore,
     simulator_stream,
@@ -86,7 +87,8 @@ class Simulator:
     def step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair, checked and counted: rewards in [0, 1] and next states."""
         parts: list[tuple[FloatArray, States]] = []
-        self._blocks(states, actions, parts)
+        with at_the_door():
+            self._blocks(states, actions, parts)
         return _joined(parts)
 
     def _blocks(self, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]) -> None:
