@@ -1,0 +1,18 @@
+"""A few hundred inputs of every generator; `benchmarks/attack.py` does as many as it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.attack import GENERATORS, Attack
+
+INPUTS = {"compiled": 60}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_answer_keeps_the_rule(name, tmp_path):
+    attack = Attack(GENERATORS[name], tmp_path)
+    attack.generator.warm_up()
+    attack.run(range(INPUTS[name]))
+    assert sum(attack.totals.values()) == INPUTS[name]
+    assert attack.findings == [], f"repeat: python benchmarks/attack.py --only {name} --seed ..."

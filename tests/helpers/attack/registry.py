@@ -1,0 +1,22 @@
+"""All generators by name."""
+
+from __future__ import annotations
+
+from .commands import Commands, Processes
+from .misuse import Misuse
+from .rule import Generator
+from .simulators import Changes, CompiledSimulators, Simulators
+from .stored import Files
+
+GENERATORS: dict[str, Generator] = {
+    generator.name: generator
+    for generator in (
+        Simulators(),
+        CompiledSimulators(),
+        Changes(),
+        Files(),
+        Misuse(),
+        Commands(),
+        Processes(),
+    )
+}
