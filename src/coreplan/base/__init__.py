@@ -10,6 +10,7 @@ from .errors import (
     ReproducibilityWarning,
     RunError,
     SimulatorError,
+    changed_input,
     nearest,
     require_choice,
     require_count,
@@ -28,7 +29,7 @@ from .seeds import (
     simulator_stream,
     state_of,
 )
-from .types import FloatArray, IntArray, States, as_states, digest
+from .types import FloatArray, IntArray, States, as_states, as_whole, digest, native, plain, read_only
 
 __all__ = [
     "SHARE",
@@ -49,13 +50,18 @@ __all__ = [
     "States",
     "as_generator",
     "as_states",
+    "as_whole",
     "at_the_door",
     "available_memory",
+    "changed_input",
     "check_seed",
     "digest",
     "key_of",
+    "native",
     "nearest",
+    "plain",
     "planner_stream",
+    "read_only",
     "require_choice",
     "require_count",
     "require_positive",

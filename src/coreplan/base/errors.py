@@ -57,6 +57,18 @@ def nearest(name: str, options: Iterable[str]) -> str:
     return f"{hint} There are: {', '.join(options)}."
 
 
+def changed_input(who: str, error: BaseException) -> str:
+    """If a user's function failed since it writes into the arrays that it is given: what it does, and the cure; else ''."""
+    text = str(error).strip()
+    refused = isinstance(error, (ValueError, TypeError)) or type(error).__module__.startswith("numba")
+    if not refused or ("read-only" not in text and "readonly" not in text):
+        return ""
+    return (
+        f"{who} changes its input in place ({type(error).__name__}: {text.splitlines()[-1].strip()[:200]}). The arrays that "
+        "it is given are used elsewhere too, so they are read-only: work on a copy, for instance states = states.copy()."
+    )
+
+
 def require_positive(owner: str, **values: float | None) -> None:
     """Raise InputError unless every value is a positive finite number; None means "not given" and passes."""
     for name, value in values.items():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..base import FileError, InputError, IntArray, States, files
+from ..base import FileError, InputError, IntArray, States, as_whole, files, native, plain
 from ..features import Features, Phi, available, checked, rows_of, stack, unavailable_core
 from ..problem import Problem
 
@@ -28,19 +29,12 @@ class CoreSet:
     actions: IntArray  # [m]
 
     def __post_init__(self) -> None:
-        states, actions = np.ascontiguousarray(self.states), np.asarray(self.actions)
+        states, actions = as_pairs("`CoreSet`", self.states, self.actions)
         if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
             raise InputError(
                 f"`CoreSet(states, actions)` needs m >= 1 states and as many actions, got states of shape "
                 f"{states.shape} and actions of shape {actions.shape}."
             )
-        if not np.issubdtype(actions.dtype, np.integer):
-            raise InputError(f"`CoreSet(actions=...)` must be whole numbers, got dtype {actions.dtype}.")
-        if states.dtype.hasobject:
-            raise InputError("`CoreSet(states=...)` must be an array of numbers, got Python objects.")
-        if states.dtype.kind == "f":
-            states = states + 0.0  # turns -0.0 into 0.0
-        actions = actions.astype(np.int64)
         seen: dict[bytes, int] = {}
         for j in range(len(actions)):
             first = seen.setdefault(states[j].tobytes() + actions[j].tobytes(), j)
@@ -49,6 +43,9 @@ class CoreSet:
                     f"Core pairs {first} and {j} are the same: state {states[j].tolist()}, action {actions[j]}. "
                     "Each core pair must be given once; drop the copy."
                 )
+        states.flags.writeable = actions.flags.writeable = (
+            False  # everybody who asks for them gets these arrays
+        )
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "actions", actions)
 
@@ -94,6 +91,17 @@ class CoreSet:
     def features(self, features: Features) -> Phi:
         """Phi~, the core feature matrix: `[m, d]`, or Sparse with `[m, k]`."""
         return pair_features(features, self.states, self.actions, "Core pair")
+
+
+def as_pairs(who: str, states: Any, actions: Any) -> tuple[States, IntArray]:
+    """States and actions of pairs as arrays of their own: states without -0.0, actions int64; InputError about `who`."""
+    actions = as_whole(f"the actions of {who}", actions, InputError)
+    what = f"the states of {who}"
+    states = native(what, plain(what, states, InputError), InputError)
+    if states.dtype.hasobject:
+        raise InputError(f"{what} must be an array of numbers, got Python objects.")
+    states = np.array(states, order="C")
+    return states + 0.0 if states.dtype.kind == "f" else states, actions
 
 
 def pair_features(features: Features, states: States, actions: IntArray, what: str = "Pair") -> Phi:

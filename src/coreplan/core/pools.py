@@ -11,20 +11,24 @@ import numpy as np
 from scipy import sparse
 
 from ..base import (
+    CoreplanError,
     FloatArray,
     InputError,
     IntArray,
     Lane,
     States,
     as_generator,
+    changed_input,
     key_of,
+    plain,
+    read_only,
     require_choice,
     require_count,
 )
 from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
 from ..problem import Problem
 from ..simulate import Simulator
-from .coreset import pair_features
+from .coreset import as_pairs, pair_features
 
 _LIVES = 10  # episodes per walker, roughly, so that the bias of the start is small
 
@@ -101,7 +105,11 @@ def uniform_pool(
         raise InputError(
             "`uniform_pool` needs either box=(low, high), the lowest and highest state, or sampler=function(rng, n)."
         )
-    states = np.asarray(sampler(rng, n)) if sampler is not None else _uniform(rng, n, box)
+    states = (
+        _uniform(rng, n, box)
+        if sampler is None
+        else plain("the sampler's states", sampler(rng, n), InputError)
+    )
     if states.ndim == 0 or len(states) != n:
         raise InputError(f"The sampler was asked for {n} states and returned shape {states.shape}.")
     if actions == "all":
@@ -152,8 +160,14 @@ def rollout_pool(
 def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.Generator) -> IntArray:
     if policy is None:
         return _uniform_actions(problem, states, rng)
-    actions = np.asarray(policy.act(states, rng))
-    whole = actions.shape == (len(states),) and np.issubdtype(actions.dtype, np.integer)
+    try:
+        actions = plain("policy.act's actions", policy.act(read_only(states), rng), InputError)
+    except CoreplanError:
+        raise
+    except (Exception, SystemExit) as error:
+        raised = f"policy.act raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
+        raise InputError(changed_input("policy.act", error) or raised) from error
+    whole = actions.shape == (len(states),) and actions.dtype.kind in "iu"
     if not whole or actions.min() < 0 or actions.max() >= problem.n_actions:
         raise InputError(
             f"policy.act must return {len(states)} whole numbers from 0 to {problem.n_actions - 1}, got an array of "
@@ -194,20 +208,16 @@ def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:
 
 def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, FloatArray]:
     """States without negative zeros, actions as whole numbers, and visits as weights; all checked."""
-    states, actions = np.ascontiguousarray(states), np.asarray(actions)
+    states, actions = as_pairs("a pool", states, actions)
     if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
         raise InputError(
             f"A pool needs N >= 1 states and as many actions, got states of shape {states.shape} and actions of shape "
             f"{actions.shape}."
         )
-    if not np.issubdtype(actions.dtype, np.integer) or states.dtype.hasobject:
-        raise InputError(
-            f"A pool needs states that are numbers and actions that are whole numbers, got dtypes {states.dtype} and "
-            f"{actions.dtype}."
-        )
-    if states.dtype.kind == "f":
-        states = states + 0.0  # turns -0.0 into 0.0
-    visits = np.ones(len(actions)) if visits is None else np.asarray(visits, dtype=float)
+    if visits is None:
+        visits = np.ones(len(actions))
+    visits = plain("a pool's visits", visits, InputError)
+    visits = visits.astype(float) if visits.dtype.kind in "fiub" else np.full(1, np.nan)
     if (
         visits.shape != actions.shape
         or not np.isfinite(visits).all()
@@ -218,7 +228,7 @@ def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, Fl
             f"A pool's visits must be {len(actions)} finite numbers, none negative and not all zero; got shape "
             f"{visits.shape} and values {visits.ravel()[:8].tolist()}."
         )
-    return states, actions.astype(np.int64), visits
+    return states, actions, visits
 
 
 def _merge(

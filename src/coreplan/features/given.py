@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import InputError, States
+from ..base import InputError, States, plain
 
 
 def as_batch(features: Any, states: Any) -> tuple[States, bool]:
@@ -21,13 +21,12 @@ def as_batch(features: Any, states: Any) -> tuple[States, bool]:
     shape of its states by an attribute `state_shape`.
     """
     given, shape = getattr(features, "given", None), getattr(features, "state_shape", None)
+    states = plain("the states", states, InputError)
     if given is not None:
-        return given(np.asarray(states))
+        return given(states)
     if shape is not None:
-        return known_shape(
-            np.asarray(states), tuple(shape), f"The features '{getattr(features, 'name', '')}'"
-        )
-    return unknown_shape(np.asarray(states))
+        return known_shape(states, tuple(shape), f"The features '{getattr(features, 'name', '')}'")
+    return unknown_shape(states)
 
 
 def unknown_shape(states: States) -> tuple[States, bool]:

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import CoreplanError, FeatureError, InputError, IntArray, States
+from ..base import (
+    CoreplanError,
+    FeatureError,
+    InputError,
+    IntArray,
+    States,
+    changed_input,
+    plain,
+    read_only,
+)
 from .batch import Phi, forbid
 from .given import as_batch
 from .protocol import CompiledFeatures, Features, as_phi, every_action_forbidden
@@ -76,10 +85,13 @@ class MaskedFeatures:
     def allowed(self, states: States) -> NDArray[np.bool_]:
         """The mask of a batch, bool `[n, A]`, with shape and dtype checked."""
         try:
-            mask = np.asarray(self.mask(states))
+            mask = plain("the mask", self.mask(read_only(states)), FeatureError)
         except CoreplanError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            in_place = changed_input("The mask", error)
+            if in_place:
+                raise FeatureError(in_place) from error
             raise FeatureError(
                 f"The mask raised {type(error).__name__}: {error} (on a batch of {len(states)} states). "
                 "Call it on such a batch yourself to find the line."

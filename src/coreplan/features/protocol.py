@@ -26,7 +26,10 @@ from ..base import (
     IntArray,
     States,
     as_states,
+    changed_input,
     digest,
+    plain,
+    read_only,
     require_count,
     require_positive,
 )
@@ -209,12 +212,15 @@ def every_action_forbidden(state: Any) -> FeatureError:
 def checked(features: Features, states: States) -> Phi:
     """`features(states)`, checked; raises an error that names the first state whose features break the declaration."""
     try:
-        values = features(states)
+        values = features(states if isinstance(features, CompiledFeatures) else read_only(states))
     except CoreplanError:
         raise
     except (Exception, SystemExit) as error:
         text = str(error).strip().splitlines()
         name = getattr(features, "name", type(features).__name__)
+        in_place = changed_input(f"The feature map '{name}'", error)
+        if in_place:
+            raise FeatureError(in_place) from error
         raise FeatureError(
             f"The features '{name}' raised {type(error).__name__}: {text[-1].strip() if text else ''} "
             f"(on a batch of {len(states)} states). Call them on such a batch yourself to find the line."
@@ -243,10 +249,7 @@ def as_phi(values: Any, n: int, features: Features) -> Phi:
 
 
 def _numbers(what: str, values: Any, kinds: str, dtype: Any, shape: tuple[int, ...]) -> Any:
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise FeatureError(f"{what} cannot be read as one array: {error}.") from None
+    array = plain(what, values, FeatureError)
     if array.dtype.kind not in kinds:
         kind = "whole numbers" if "f" not in kinds else "real numbers"
         raise FeatureError(f"{what} must be {kind}, got dtype {array.dtype}.")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FeatureError, FloatArray, InputError, IntArray, States
+from ..base import FeatureError, FloatArray, InputError, IntArray, States, plain, read_only
 from .batch import Phi, Sparse, put
 from .protocol import Features, checked, fingerprint
 
@@ -198,7 +198,7 @@ class TerminalFeatures:
     def _seen(self, columns: States) -> States:
         """Living states `[n, D]` in the form that the base map expects: observed, in its shape and dtype."""
         if self.observe is not None:
-            return np.asarray(self.observe(columns))
+            return plain("the observations", self.observe(read_only(columns)), FeatureError)
         shape = getattr(self.base, "state_shape", None)
         if shape is None:
             return columns

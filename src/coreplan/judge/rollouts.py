@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, Lane, States
+from ..base import FloatArray, InputError, IntArray, Lane, States, changed_input, plain, read_only
 from ..features import available, checked
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
@@ -56,8 +56,13 @@ class Rule:
 
     def _called(self, states: States) -> Any:
         try:
-            return np.asarray(self.acts(states))
-        except Exception as error:
+            return plain(f"the actions of `{self.name}`", self.acts(read_only(states)), InputError)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            in_place = changed_input(f"`{self.name}`", error)
+            if in_place:
+                raise InputError(in_place) from error
             raise InputError(
                 f"`{self.name}` raised {type(error).__name__}: {error} (on a batch of {len(states)} states). It must take "
                 "states [n, ...] and return actions [n]."
@@ -151,8 +156,7 @@ class Rollouts:
     def go(self, lengths: IntArray, weights: FloatArray) -> Walks:
         """One wave: rollout i has at most `lengths[i]` steps, and d_t has weight `weights[t]`."""
         n, k = len(lengths), len(self.rules)
-        # Copies, since a simulator may hand out an array that it keeps.
-        x = [np.array(simulator.initial(n)) for simulator in self.simulators]
+        x = [simulator.initial(n) for simulator in self.simulators]
         over = np.array([self.problem.ended(states) for states in x])  # [k, n]
         V = [self.V(states, ended) for states, ended in zip(x, over, strict=True)]
         start, sums = (1.0 - self.problem.discount) * V[0], np.zeros((k, n))

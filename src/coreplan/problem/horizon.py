@@ -32,6 +32,7 @@ from ..base import (
     SimulatorError,
     States,
     available_memory,
+    plain,
     require_count,
 )
 from ..features import (
@@ -112,7 +113,7 @@ class ClockModel:
 
     def initial(self, rng: np.random.Generator, n: int) -> FloatArray:
         """`n` draws from nu0 at step 0, `[n, D + 2]`."""
-        states = np.asarray(self.base.initial(rng, n))
+        states = plain("initial's states", self.base.initial(rng, n), SimulatorError)
         rows = at_time(self.rows.write(states), 0)
         rows[self.rows.over(states)] = terminated(self.rows.columns + 1)
         return rows
@@ -147,7 +148,8 @@ class ClockModel:
             raise SimulatorError(
                 f"step was given {n} pairs and must return (rewards, next_states), with {n} real rewards in an array."
             )
-        r, y = np.asarray(answer[0], dtype=np.float64), np.asarray(answer[1])
+        r = np.asarray(plain("step's rewards", answer[0], SimulatorError), dtype=np.float64)
+        y = plain("step's states", answer[1], SimulatorError)
         if y.shape != states.shape:
             raise SimulatorError(f"step must return {n} states of shape {states.shape}, got {y.shape}.")
         low, high = self.reward_range

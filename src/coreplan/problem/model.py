@@ -106,30 +106,38 @@ class ScalarModel:
 
 def _one_answer(answer: Any, state: Any, action: int) -> tuple[float, NDArray[Any]]:
     """The reward and a copy of the next state in what a user's step of one state returned; else a SimulatorError."""
+    reward = after = None
+    if isinstance(answer, tuple) and len(answer) == 2:
+        reward, after = _numeric(answer[0]), _numeric(answer[1])
+        if reward is not None and reward.ndim == 0 and after is not None and after.shape == state.shape:
+            return float(reward), after
+    raise _not_an_answer(answer, reward, after, state, action)
+
+
+def _not_an_answer(answer: Any, reward: Any, after: Any, state: Any, action: int) -> SimulatorError:
+    """The error for what a user's step of one state returned; its parts as numbers, if they are."""
     told = f"step(rng, state, action) returned {answer!r} for state {state.tolist()} and action {action}"
     right = "It must return (reward, next_state): one number as reward, and a number or an array of numbers as state"
     if not isinstance(answer, tuple) or len(answer) != 2:
         what = f"{type(answer).__name__}" + (f" of {len(answer)}" if isinstance(answer, tuple) else "")
-        raise SimulatorError(f"{told}, a {what}. {right}.")
-    reward = _numeric(answer[0])
+        return SimulatorError(f"{told}, a {what}. {right}.")
     if reward is None or reward.ndim:
-        raise SimulatorError(f"{told}, whose reward is {answer[0]!r}, not one number. {right}.")
-    after = _numeric(answer[1])
+        return SimulatorError(f"{told}, whose reward is {answer[0]!r}, not one number. {right}.")
     if after is None:
-        raise SimulatorError(f"{told}, whose next state is {answer[1]!r}, not made of numbers. {right}.")
-    if after.shape != state.shape:
-        raise SimulatorError(
-            f"{told}, whose next state has shape {after.shape} where the state has shape {state.shape}. {right}, of the "
-            f"shape that it was given: like {state.tolist()}."
-        )
-    return float(reward), after
+        return SimulatorError(f"{told}, whose next state is {answer[1]!r}, not made of numbers. {right}.")
+    return SimulatorError(
+        f"{told}, whose next state has shape {after.shape} where the state has shape {state.shape}. {right}, of the "
+        f"shape that it was given: like {state.tolist()}."
+    )
 
 
 def _numeric(value: Any) -> NDArray[Any] | None:
     """A copy of the value as an array of numbers, since the user's function may reuse it; None if it is not that."""
+    if isinstance(value, np.ma.MaskedArray):
+        return None
     try:
         array = np.array(value)
-    except ValueError:  # rows of different lengths
+    except Exception:  # rows of different lengths, or an object that cannot be read
         return None
     return array if array.dtype.kind in "fiub" else None
 
@@ -259,14 +267,14 @@ class CompiledModel:
         if self.noise_kernel is None or self.noise_dimension is None:
             raise InputError("This CompiledModel has no noise_kernel: its noise cannot be given.")
         states, actions, rewards, next_states = self._arrays(states, actions)
-        noise = as_noise(noise, len(actions), self.noise_dimension)
+        noise = np.array(as_noise(noise, len(actions), self.noise_dimension))
         self.noise_kernel(self.data, states, actions, noise, rewards, next_states)
         return rewards, next_states
 
     def _arrays(self, states: States, actions: IntArray) -> tuple[States, IntArray, FloatArray, States]:
         states = as_states(states, self.state_shape, self.state_dtype, "The model")
         n = len(states)
-        return states, np.ascontiguousarray(actions, dtype=np.int64), np.empty(n), self.empty_states(n)
+        return states, np.array(actions, dtype=np.int64), np.empty(n), self.empty_states(n)
 
 
 def as_noise(noise: Any, n: int, k: int) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import InputError, IntArray, SimulatorError, States
+from ..base import InputError, IntArray, SimulatorError, States, changed_input, plain, read_only
 from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
 from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
@@ -193,8 +193,13 @@ class Problem:
         if self.ends is None:
             return ended(states) if has_terminal(self.features) else np.zeros(len(states), dtype=bool)
         try:
-            answer = np.asarray(self.ends(states))
-        except Exception as error:
+            answer = plain("the answer of `Problem(ends=...)`", self.ends(read_only(states)), SimulatorError)
+        except SimulatorError:
+            raise
+        except (Exception, SystemExit) as error:
+            in_place = changed_input("`Problem(ends=...)`", error)
+            if in_place:
+                raise SimulatorError(in_place) from error
             raise SimulatorError(
                 f"`Problem(ends=...)` raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
             ) from error

@@ -227,7 +227,7 @@ class CompiledLoop:
             rewards=np.empty(n), next_states=model.empty_states(n), initial_states=model.empty_states(n_initial),
             initial_phi=features.empty(n_initial), next_phi=features.empty(n),
         )  # fmt: skip
-        self.core = (core_states, simulator.core.actions, planner.setup.core_features)
+        self.core = (core_states, np.array(simulator.core.actions), planner.setup.core_features)
         self.model, self.features = model, features
         self.torn = False
 
@@ -265,8 +265,8 @@ class CompiledLoop:
                 array[...] = fill_value
             stream = simulator_stream(0, 0)
             model.initial_kernel(stream, model.data, x0)
-            model.step_kernel(stream, model.data, states, actions, rewards, y)
-            features.kernel(features.data, states, phi)
+            model.step_kernel(stream, model.data, states.copy(), actions.copy(), rewards, y)
+            features.kernel(features.data, states.copy(), phi)
             seen.append((x0, rewards, y, *arrays(phi)))
         names = ("initial", "step (rewards)", "step (next states)", *["features"] * 2)
         for name, one, two in zip(names, *seen, strict=False):

@@ -20,8 +20,12 @@ from ..base import (
     ReproducibilityWarning,
     SimulatorError,
     States,
+    changed_input,
+    native,
+    plain,
+    read_only,
 )
-from ..problem import Problem
+from ..problem import CompiledModel, Problem, ScalarModel
 
 _SLACK = 1e-9  # how far a reward may leave its range, relative to the range's width: rounding only
 
@@ -36,6 +40,8 @@ class Guard:
     def __init__(self, problem: Problem, like: States | None = None) -> None:
         """States must have the shape and dtype of `like [m, ...]`; without it, those of the first initial states."""
         self.problem, self.like, self.free = problem, like, like is None
+        # Whether states come in arrays that the model makes anew for each call. Others may be overwritten by the next call.
+        self.fresh = isinstance(problem.model, (CompiledModel, ScalarModel))
         self.repeated = 0  # pairs that were simulated again with the same noise; those are queries too
         self.looks: dict[str, int] = {}  # calls during which global randomness was watched, by function
         low, high = problem.reward_range
@@ -85,14 +91,14 @@ class Guard:
         n = len(actions)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SimulatorError(f"{name} must return (rewards, next_states), got {_kind(answer)}.")
-        rewards = _array(f"{name}'s rewards", answer[0])
+        rewards = plain(f"{name}'s rewards", answer[0], SimulatorError)
         if rewards.shape != (n,) or rewards.dtype.kind not in "fiub":
             raise SimulatorError(
                 f"{name} was given {n} pairs and must return {n} real rewards in an array of shape ({n},); "
                 f"got {_kind(answer[0])}."
             )
         next_states = self._states(name, answer[1], n)
-        rewards = rewards.astype(np.float64)
+        rewards = _as_float(rewards)
         at = first_bad_reward(rewards, self.limits)
         if at >= 0:
             self.raise_bad_reward(states[at], int(actions[at]), float(rewards[at]))
@@ -102,13 +108,16 @@ class Guard:
     def _call(self, name: str, *arguments: Any) -> Any:
         before = self._look(name)
         try:
-            answer = getattr(self.problem.model, name)(*arguments)
+            answer = getattr(self.problem.model, name)(*map(read_only, arguments))
             if before is not None:
                 self._compare_sources(name, before)
             return answer
         except CoreplanError:
             raise
         except (Exception, SystemExit) as error:
+            in_place = changed_input(f"The simulator's {name}", error)
+            if in_place:
+                raise SimulatorError(in_place) from error
             text = str(error).strip().splitlines()
             raise SimulatorError(
                 f"The simulator's {name} raised {type(error).__name__}: {text[0] if text else ''}"
@@ -138,7 +147,7 @@ class Guard:
             )
 
     def _states(self, name: str, states: Any, n: int) -> States:
-        states = _array(f"{name}'s states", states)
+        states = self._array(name, states)
         if self.like is None and states.ndim > 0:
             self.like = states
         like = self.like
@@ -155,18 +164,33 @@ class Guard:
                 "Convert them, or give the core set the dtype of the simulator."
             )
         if self.free:  # states are stored together, so all must have the dtype of the first
-            if states.dtype.kind not in "fiub" or not np.can_cast(
-                states.dtype, like.dtype, "same_kind" if like.dtype.kind == "f" else "safe"
-            ):
+            if states.dtype.kind not in "fiub":
+                raise SimulatorError(
+                    f"{name} returned states of dtype {states.dtype}, and here states are stored, so they must be real "
+                    "numbers. Number them, or write them as rows of numbers."
+                )
+            if not np.can_cast(states.dtype, like.dtype, "same_kind" if like.dtype.kind == "f" else "safe"):
                 raise SimulatorError(
                     f"{name} returned states of dtype {states.dtype} and the first initial states had {like.dtype}. States "
                     "must be numbers of one dtype that holds them all: convert them in both functions."
                 )
             states = states.astype(like.dtype, copy=False)
-        at = first_not_finite(states) if states.dtype.kind == "f" else -1
+        at = -1
+        if states.size and states.dtype.kind == "f":
+            at = first_not_finite(states)
+        elif states.size and states.dtype.kind == "c" and not np.isfinite(states).all():
+            at = int(np.argmin(np.isfinite(states).reshape(n, -1).all(axis=1)))
         if at >= 0:
             self.raise_bad_state(name, states[at])
         return states
+
+    def _array(self, name: str, value: Any) -> States:
+        """States as a contiguous array of its own, of a dtype that compiled code knows if they are numbers."""
+        array = plain(f"{name}'s states", value, SimulatorError)
+        if array.dtype.hasobject:
+            raise SimulatorError(f"{name}'s states must be an array of numbers, got {_kind(array)}.")
+        array = native(f"{name}'s states", array, SimulatorError)
+        return array if self.fresh else np.array(array, order="C")
 
     def raise_bad_state(self, name: str, state: Any) -> NoReturn:
         """Raise the error for a state with NaN or infinity."""
@@ -215,20 +239,18 @@ def first_not_finite(states):
     return -1
 
 
+def _as_float(rewards: Any) -> FloatArray:
+    """Rewards as float64, always a copy; extended precision is rounded, and what does not fit is infinite."""
+    if rewards.dtype.itemsize <= 8:
+        return rewards.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return rewards.astype(np.float64)
+
+
 def _global_sources() -> dict[str, Any]:
     """The states of NumPy's and Python's global generators, as values that can be compared."""
     kind, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
     return {"np.random": (kind, key.tobytes(), *rest), "Python's random": random.getstate()}  # type: ignore[union-attr]
-
-
-def _array(what: str, value: Any) -> Any:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise SimulatorError(f"{what} cannot be read as one array: {error}.") from None
-    if array.dtype.hasobject:
-        raise SimulatorError(f"{what} must be an array of numbers, got {_kind(array)}.")
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _kind(value: Any) -> str:
