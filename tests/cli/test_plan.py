@@ -20,7 +20,7 @@ from helpers.commands import OWN, run
 FIELDS = {
     "problem", "planner", "seed", "queries", "seconds", "warmup_seconds", "value", "optimum", "uniform", "gap",
     "sub", "status",
-    "reason", "policy", "initial_draws", "evaluation_queries", "reality_queries", "believed", "earned", "uniform_earned",
+    "reason", "policy", "initial_draws", "evaluation_queries", "lost_queries", "reality_queries", "believed", "earned", "uniform_earned",
     "baseline_earned", "no_verdict",
 }  # fmt: skip
 

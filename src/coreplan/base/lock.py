@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -19,6 +20,7 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
@@ -47,6 +49,17 @@ class FolderLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def regained(self) -> bool:
+        """Whether somebody has deleted the folder, and it is made and locked again; FileError if that fails."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._file), os.stat(self.folder / ".lock", follow_symlinks=False)):
+                return False
+        again = FolderLock(self.folder)
+        _HELD.discard(again)
+        os.close(self._file)
+        self._file = again._file
+        return True
 
     def close(self) -> None:
         """Free the lock."""

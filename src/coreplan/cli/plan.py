@@ -97,6 +97,8 @@ def plan(
         show.plan(where, record, result)
         if result.certificate:
             show.certificate(result.certificate)
+    if result.not_saved:
+        raise typer.Exit(2)
     if result.stopped_by:
         raise typer.Exit(128 + result.stopped_by)  # as shells count: 130 after Ctrl-C, 143 after SIGTERM
 
@@ -132,10 +134,11 @@ def _record(problem: Problem, planner: str, seed: int, out: str | None, result: 
         "sub": judged.sub if judged else None,
         "status": result.status.value,
         "reason": result.reason,
-        "policy": f"{out}/{POLICY_FILE}" if out else None,
+        "policy": f"{out}/{POLICY_FILE}" if out and not result.not_saved else None,
         "initial_draws": result.initial_draws,
         "evaluation_queries": judged.queries if judged else 0,
         "reality_queries": result.reality_queries,
+        "lost_queries": result.lost_queries,
         "believed": result.believed,
         "no_verdict": result.no_verdict,
     }

@@ -60,6 +60,7 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     if result.believed is not None:
         table.add_row("believed", _number(result.believed))
     spent = f", {result.reality_queries:,} of them for rollouts" if result.reality_queries else ""
+    spent += f"; {result.lost_queries:,} more were paid and lost" if result.lost_queries else ""
     table.add_row("queries", f"{record['queries']:,}{spent} (and {record['initial_draws']:,} initial states)")
     planning = record["queries"] - result.reality_queries
     speed = f", {planning / record['seconds']:,.0f} queries/s" if record["seconds"] else ""

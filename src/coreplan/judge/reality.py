@@ -96,13 +96,14 @@ def face_reality(
 ) -> Reality:
     """Roll the policy, the baseline and the uniform policy out with at most `queries` queries in all.
 
-    An error of the simulator, or Ctrl-C, is returned as `fault`: the queries before it were paid for and must be counted.
+    Whatever ends the rollouts, an error of the simulator or Ctrl-C, is returned as `fault`: the queries before it were paid
+    for and must be counted.
     """
     faced = _Faced(problem, policy, beliefs=beliefs, baseline=baseline, seed=seed)
     found, fault = Reality(queries=0, least=price(problem, baseline is not None, LEAST)), None
     try:
         found = faced.found(found, queries)
-    except (Exception, KeyboardInterrupt) as error:
+    except BaseException as error:
         fault = error
     return replace(found, queries=faced.queries, fault=fault)
 

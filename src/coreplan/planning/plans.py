@@ -101,7 +101,7 @@ def plan(
         spent=started.reality_queries if started else 0,
     )  # fmt: skip
     judges = Judges(evaluate, certify, seed)
-    with FolderLock(Path(out)) if out is not None else nullcontext():
+    with FolderLock(Path(out)) if out is not None else nullcontext() as lock:
         if folder and folder.blank:  # an earlier run failed before its first answer
             folder.clear()
         if folder and folder.used and not resume:
@@ -112,7 +112,7 @@ def plan(
         run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
             folder.config = _config(problem, core, planner, seed, run.simulator.block)
-            folder.facing = facing
+            folder.facing, folder.lock = facing, lock
         session = Session(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing
         )  # fmt: skip

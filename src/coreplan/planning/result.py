@@ -36,6 +36,9 @@ class Plan:
     refused: str = ""  # why there is no certificate although it was requested
     reality: Reality | None = None  # what the policy earned in rollouts
     reality_queries: int = 0  # the part of `queries` that went to these rollouts
+    lost_queries: int = (
+        0  # queries that were paid besides and lost: of asks that failed, or that Ctrl-C abandoned
+    )
     no_verdict: str = ""  # why the rollouts tell nothing, or not enough, and what would
     problem_name: str = ""
     stopped_by: int = (
@@ -77,9 +80,11 @@ class Plan:
         return "\n".join([*text, self.sentence, *([self.no_verdict] if self.no_verdict else [])])
 
     def _apart(self) -> str:
-        return (
+        """What is said apart of the number of queries."""
+        rollouts = (
             f", {self.reality_queries:,} of them for rollouts of the policy" if self.reality_queries else ""
         )
+        return rollouts + (f"; {self.lost_queries:,} more were paid and lost" if self.lost_queries else "")
 
     def _values(self) -> list[tuple[str, str]]:
         """One row per known value."""

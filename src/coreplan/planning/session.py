@@ -19,7 +19,9 @@ from ..run import (
     CERTIFICATE_FILE,
     EVALUATION_FILE,
     REALITY_FILE,
+    Moment,
     Progress,
+    PythonLoop,
     Run,
     RunFolder,
     make_progress,
@@ -31,6 +33,9 @@ from .result import Plan
 
 T = TypeVar("T")
 _INTERRUPTED = "It was interrupted."
+# Bytes of a planner's state that are copied before asks, so that a `tell` that raises can be undone: always, and more in
+# proportion to the seconds that asks take. It costs about a hundredth of the time.
+_COPIED, _COPIED_PER_SECOND, _MOST_COPIED = 1e6, 1e7, 1e8
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,8 @@ class Session:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
         self.keep = Keeping(folder)
+        self._before: Moment | None = None  # where the run stood before the asks that are being made
+        self._saved = 0  # queries in the last checkpoint
 
     def go(self, progress: Any) -> Plan:
         """Plan, and judge the plan."""
@@ -140,6 +147,7 @@ class Session:
     def _checkpoint(self) -> None:
         assert self.folder is not None
         self.folder.save_checkpoint(self.run)
+        self._saved = self.run.simulator.queries
 
     def _work(self, interrupt: Interrupt, progress: Any) -> Status:
         """All asks that the budget has room for, or those before a request to stop."""
@@ -153,9 +161,15 @@ class Session:
         run = self.run
         if not len(run.trace):
             run.record()
-        saved = time.perf_counter()
+        saved = begin = time.perf_counter()
         while run.left:
             due, cut = run.due, False
+            now = time.perf_counter()
+            if self.folder and isinstance(
+                run.loop, PythonLoop
+            ):  # the compiled loop undoes what fails by itself
+                self._before = run.moment(min(_COPIED + _COPIED_PER_SECOND * (now - begin), _MOST_COPIED))
+            begin = now
             try:
                 run.advance(due, interrupt)
             except KeyboardInterrupt:  # the second Ctrl-C: what of this batch was not answered is undone
@@ -174,10 +188,14 @@ class Session:
 
     def _failed(self) -> None:
         """After an error: keep everything before the faulty ask; a resume asks that one again."""
-        folder = self.folder
+        run, folder = self.run, self.folder
         if folder is None:
             return
-        if not self.run.loop.torn:
+        if run.loop.torn and self._before is not None:  # `tell` raised, perhaps with the state half changed
+            run.return_to(self._before)
+        if run.loop.torn:
+            run.simulator.undone(self._saved)  # the last checkpoint stands
+        else:
             self.keep(checkpoint=self._checkpoint)
         record = self._record("failed")
         self.keep(record=lambda: folder.write_record(record))
@@ -203,6 +221,7 @@ class Session:
             "reality": self.reality.share,
             "queries": run.simulator.queries + self.reality.queries,
             "reality_queries": self.reality.queries,
+            "lost_queries": run.simulator.lost,
             "initial_draws": run.simulator.initial_draws,
             "seconds": run.seconds,
             "warmup_seconds": self.warmup,
@@ -230,7 +249,7 @@ class Session:
             policy=policy, queries=run.simulator.queries + self.reality.queries, status=status, trace=run.trace,
             initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=self.warmup, planner=run.planner,
             settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
-            reality_queries=self.reality.queries, problem_name=run.problem.name,
+            reality_queries=self.reality.queries, lost_queries=run.simulator.lost, problem_name=run.problem.name,
         )  # fmt: skip
 
     def _faced(self, result: Plan, interrupt: Interrupt) -> Plan:

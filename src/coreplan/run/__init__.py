@@ -14,7 +14,7 @@ from .folder import (
 )
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop
 from .progress import Progress, make_progress
-from .stepping import NO_LIMIT, Run, Step, resolved, setup_for, steps
+from .stepping import NO_LIMIT, Moment, Run, Step, resolved, setup_for, steps
 from .trace import Trace
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "CompiledLoop",
     "Interrupt",
     "Loop",
+    "Moment",
     "Progress",
     "PythonLoop",
     "Run",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..base import FileError, digest, files, restore, state_of
+from ..base import FileError, FolderLock, digest, files, restore, state_of
 from ..core import CORE_FILE, CoreSet
 from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
@@ -65,6 +65,8 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lock: FolderLock | None = None
+        self.taken = False  # whether another run has its files here by now
         self.config: dict[str, Any] = {}
         self.facing: Reserve | None = None  # what is reserved for rollouts of the policy
         self.core_file: str | None = None  # the digest of the pairs in core.npz
@@ -111,15 +113,14 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def regained(self) -> bool:
-        """Whether the folder had to be made again, since somebody deleted it; raises FileError if that fails."""
-        try:
-            gone = not self.path.is_dir()
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(
-                f"{self.path} is gone and cannot be made again: {error.strerror or error}."
-            ) from error
-        return gone
+        """Whether the folder had to be made again, since somebody deleted it; FileError if it is not ours any more."""
+        regained = self.lock is not None and self.lock.regained()
+        if regained and (self.path / CHECKPOINT_FILE).exists():
+            _, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
+            self.taken = any(_differences(meta["config"], self.config))
+        if self.taken:
+            raise FileError(f"{self.path} was deleted, and another run has been made there since.")
+        return regained
 
     def save_checkpoint(self, run: Run) -> None:
         """Write everything that a resume needs into one file, atomically."""

@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..base import InputError, Interrupt, check_seed, planner_stream, require_count
+import numpy as np
+
+from ..base import InputError, Interrupt, check_seed, planner_stream, require_count, restore, state_of
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,
@@ -67,6 +69,14 @@ def steps(
         yield run.step_here()
 
 
+class Moment(NamedTuple):
+    """A copy of where a run stands."""
+
+    state: Any
+    simulator: dict[str, Any]
+    stream: dict[str, Any]
+
+
 class Run:
     """One run: a planner bound to a problem, its state, both streams, the counter and the trace."""
 
@@ -122,6 +132,20 @@ class Run:
             self.loop.advance(min(until, self.budget), self.budget, interrupt or Interrupt())
         finally:
             self.seconds += time.perf_counter() - begin
+
+    def moment(self, most: float) -> Moment | None:
+        """Where the run stands; None if the planner's state has more than `most` bytes, which take long to copy."""
+        state = self.loop.state
+        if sum(getattr(value, "nbytes", 0) for value in state) > most:
+            return None
+        copy = state._make(value.copy() if isinstance(value, np.ndarray) else value for value in state)
+        return Moment(copy, self.simulator.mark(), state_of(self.rng))
+
+    def return_to(self, moment: Moment) -> None:
+        """Go back to an earlier moment; the trace must not have grown since."""
+        self.loop.state, self.loop.torn = moment.state, False
+        self.simulator.return_to(moment.simulator)
+        restore(self.rng, moment.stream)
 
     @property
     def due(self) -> int:

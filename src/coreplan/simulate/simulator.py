@@ -70,6 +70,7 @@ class Simulator:
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
+        self.lost = 0  # queries that were answered, and undone when their ask could not be completed
         self.blocks = Noise(seed, lane)  # for asks that are not sweeps
         self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
@@ -251,6 +252,7 @@ class Simulator:
         return {
             "queries": self.queries,
             "initial_draws": self.initial_draws,
+            "lost": self.lost,
             "next_sweep": self.next_sweep,
             "blocks": self.blocks.mark(),
             "sweeps": self.sweeps.mark(),
@@ -259,16 +261,22 @@ class Simulator:
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Go back to a position that `mark` returned."""
-        counters = [int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")]
+        """Go back to a position that `mark` returned; the answers since then are counted as lost."""
+        lost = int(mark.get("lost", 0))
+        counters = [*(int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")), lost]
         if not all(0 <= n < 2**63 for n in counters):
             raise ValueError(f"counters {counters} out of range")
         self.blocks.return_to(mark["blocks"])
         self.sweeps.return_to(mark["sweeps"])
-        self.queries, self.initial_draws, self.next_sweep = counters
+        self.lost = max(self.lost, lost) + max(self.queries - counters[0], 0)
+        self.queries, self.initial_draws, self.next_sweep, _ = counters
         self.guard.repeated = int(mark["repeated"])
         if self.watch is not None:
             self.watch.return_to(mark["watch"])
+
+    def undone(self, queries: int) -> None:
+        """Count all answers since the query of this number as lost."""
+        self.lost, self.queries = self.lost + max(self.queries - queries, 0), min(self.queries, queries)
 
 
 class Noise:
