@@ -19,8 +19,8 @@ from helpers.commands import OWN, run
 
 FIELDS = {
     "problem", "planner", "seed", "queries", "seconds", "warmup_seconds", "value", "optimum", "uniform", "gap",
-    "sub", "status",
-    "reason", "policy", "initial_draws", "evaluation_queries", "lost_queries", "reality_queries", "believed", "earned", "uniform_earned",
+    "sub", "status", "lost_queries",
+    "reason", "policy", "initial_draws", "evaluation_queries", "reality_queries", "believed", "earned", "uniform_earned",
     "baseline_earned", "no_verdict",
 }  # fmt: skip
 
