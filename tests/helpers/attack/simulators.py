@@ -210,7 +210,7 @@ def struck(case: Case, fault: Fault, allows: str) -> str:
     if case.out is not None:
         _nothing_lost(case, fault)
         if label in ("refused", "theirs") or fault.struck == 0:
-            _resumes(case)
+            _resumes(case, same=allows != faults.VALID or not fault.struck)
     return label
 
 
@@ -267,9 +267,14 @@ def _nothing_lost(case: Case, fault: Fault) -> None:
         raise Wrong("lost", f"{fault.returned} pairs were answered, and the record knows of {known}")
 
 
-def _resumes(case: Case) -> None:
-    """The run goes on with healthy parts, to the bits of the run that nothing happened to."""
+def _resumes(case: Case, same: bool) -> None:
+    """The run goes on with healthy parts; to the bits of the run that nothing happened to, unless it was told otherwise.
+
+    Where another answer that may be used was told before the run ended, that answer is part of it: the run may go on or not.
+    """
     found, whole = answer(lambda: case.plan(Fault(), resume=True)), case.healthy()
+    if not same:
+        return
     if isinstance(found, Refused):
         raise Wrong("not resumed", str(found.error))
     if found.policy.theta.tobytes() != whole.policy.theta.tobytes():
