@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.attack import GENERATORS, Attack
+from helpers.attack import SHORT, Attack
 
 INPUTS = {"compiled": 60}
 
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_answer_keeps_the_rule(name, tmp_path):
-    attack = Attack(GENERATORS[name], tmp_path)
+    attack = Attack(SHORT[name], tmp_path)
     attack.generator.warm_up()
     attack.run(range(INPUTS[name]))
     assert sum(attack.totals.values()) == INPUTS[name]

@@ -7,12 +7,13 @@ as many as it is told.
 
 from __future__ import annotations
 
-from .registry import GENERATORS
+from .registry import GENERATORS, SHORT
 from .rule import Finding, Generator, Input, Refused, Result, Wrong, answer, one_input
 from .workers import Attack
 
 __all__ = [
     "GENERATORS",
+    "SHORT",
     "Attack",
     "Finding",
     "Generator",

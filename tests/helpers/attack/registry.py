@@ -20,3 +20,10 @@ GENERATORS: dict[str, Generator] = {
         Processes(),
     )
 }
+
+# For `make test`: the planners that compile least, and of the others those whose state is richest.
+SHORT: dict[str, Generator] = {
+    **GENERATORS,
+    "compiled": CompiledSimulators(("primal-dual", "plug-in")),
+    "files": Files(("plug-in", "grow", "primal-dual")),
+}

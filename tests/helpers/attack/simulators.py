@@ -32,9 +32,9 @@ SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, 
 class Case:
     """A planner and a problem's form, drawn at random, and how it is run."""
 
-    def __init__(self, given: Input, model: str, features: str) -> None:
+    def __init__(self, given: Input, planners: tuple[str, ...], model: str, features: str) -> None:
         self.model, self.features = model, features
-        self.planner = given.one(tuple(PLANNERS))
+        self.planner = given.one(planners)
         self.block = given.one((1, 7, 64)) if model == "function" else 64
         self.reality = given.one((0.0, 0.1))
         self.out: Path | None = given.folder / "run" if given.chance(0.7) else None
@@ -82,8 +82,11 @@ class Simulators:
 
     name, share = "simulators", 3.0
 
+    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+        self.planners = planners
+
     def warm_up(self) -> None:
-        for planner in PLANNERS:
+        for planner in self.planners:
             for model, features in (("function", "dense"), ("noise", "sparse"), ("scalar", "dense")):
                 problem = problem_of(model, features, Fault())
                 chosen = make_planner(planner, SETTINGS.get(planner, {}))
@@ -101,7 +104,9 @@ class Simulators:
         return made[part]()
 
     def attack(self, given: Input) -> str:
-        case = Case(given, given.one(("function", "scalar", "noise")), given.one(("dense", "sparse")))
+        case = Case(
+            given, self.planners, given.one(("function", "scalar", "noise")), given.one(("dense", "sparse"))
+        )
         parts = ("step", "step", "initial", "features", *(("mask",) * 3 if case.masked else ()))
         part = given.one(parts)
         act = given.one(self.acts(part, case.features == "sparse"))
@@ -122,15 +127,18 @@ class CompiledSimulators:
 
     name, share = "compiled", 1.0
 
+    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+        self.planners = planners
+
     def warm_up(self) -> None:
-        for planner in PLANNERS:
+        for planner in self.planners:
             chosen = make_planner(planner, SETTINGS.get(planner, {}))
             coreplan.plan(
                 problem_of("compiled", "compiled", Fault()), planner=chosen, budget=BUDGET, seed=SEED
             )
 
     def attack(self, given: Input) -> str:
-        case = Case(given, "compiled", given.one(("compiled", "compiled", "dense")))
+        case = Case(given, self.planners, "compiled", given.one(("compiled", "compiled", "dense")))
         kinds = [k for k in KINDS if k and (case.features == "compiled" or not k.startswith("features"))]
         fault = Fault(given.one(kinds), at=int(given.rng.integers(0, 400)))
         given.note(str(case))
@@ -143,11 +151,16 @@ class Changes:
 
     name, share = "changes", 0.5
 
+    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+        self.planners = planners
+
     def warm_up(self) -> None:
-        Simulators().warm_up()
+        Simulators(self.planners).warm_up()
 
     def attack(self, given: Input) -> str:
-        case = Case(given, given.one(("function", "noise", "scalar")), given.one(("dense", "sparse")))
+        case = Case(
+            given, self.planners, given.one(("function", "noise", "scalar")), given.one(("dense", "sparse"))
+        )
         case.out, case.reality = given.folder / "run", 0.0
         case.plan(Fault())
         what = given.one(("rewards", "states", "features"))
