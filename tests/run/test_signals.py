@@ -114,6 +114,34 @@ def test_a_signal_to_a_run_inside_a_simulator_stops_both():
     assert (outer.queries, outer.stopped_by) == (6, signal.SIGTERM)
 
 
+# Before the first query.
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+@pytest.mark.parametrize("resume", [False, True])
+def test_ctrl_c_during_compilation_costs_nothing(swallowed, resume, tmp_path, monkeypatch):
+    """Numba calls back from compiled code, and an exception that arrives there is swallowed."""
+    if resume:
+        plan(sending(signal.SIGINT, 9)[0], planner=Bandit(), budget=BUDGET, seed=6, out=tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != ".lock"}
+
+    def compile_(run):
+        try:
+            send(signal.SIGINT)
+        except KeyboardInterrupt:
+            if not swallowed:
+                raise
+
+    monkeypatch.setattr("coreplan.run.stepping.Run.warm_up", compile_)
+    calls = []
+    with pytest.raises(KeyboardInterrupt):
+        plan(own(calls=calls), planner=Bandit(), budget=BUDGET, seed=6, out=tmp_path, resume=True)
+    assert not calls and {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != ".lock"} == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    same(resumed(tmp_path), whole())
+
+
 # While the run finishes.
 
 

@@ -16,7 +16,7 @@ from .errors import (
     require_count,
     require_positive,
 )
-from .interrupt import Interrupt, at_the_door
+from .interrupt import Interrupt, at_the_door, breakable
 from .lock import FolderLock
 from .memory import SHARE, available_memory
 from .seeds import (
@@ -53,6 +53,7 @@ __all__ = [
     "as_whole",
     "at_the_door",
     "available_memory",
+    "breakable",
     "changed_input",
     "check_seed",
     "digest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -28,18 +28,19 @@ class Interrupt:
 
     _active: ClassVar[Interrupt | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Iterable[int] = _SIGNALS) -> None:
+        self.signals = tuple(signals)
         self.asked = False
         self.abandon = False
         self.number = 0  # of the signal that asked first
         self.judging = False  # whether a request stops the rollouts of a judge at its next simulator call
         self._at_once = False  # whether a signal raises wherever it arrives
         self._old: dict[int, Any] = {}
-        self._outer: Interrupt | None = None  # of a run whose simulator plans
+        self._outer: Interrupt | None = None  # of a run whose simulator plans: both are stopped
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
+            for number in self.signals:
                 old = signal.getsignal(number)
                 if (
                     old is not None and old is not signal.SIG_IGN
@@ -47,6 +48,8 @@ class Interrupt:
                     self._old[number] = old
                     signal.signal(number, self._handle)
             self._outer, Interrupt._active = Interrupt._active, self
+            if self._outer is not None and self._outer.asked:
+                self.ask(self._outer.number)
         return self
 
     def __exit__(
@@ -76,8 +79,20 @@ class Interrupt:
         again = self.asked
         self.ask(number)
         if self._at_once or (again and self.abandon and number != _HANGUP):
-            self._at_once = self.abandon = False  # whoever handles the exception is not interrupted again
+            self.abandon = False  # whoever undoes the batch is not interrupted again
             raise KeyboardInterrupt
+
+
+def breakable(work: Callable[[], T]) -> T:
+    """Call what has nothing to lose: Ctrl-C raises KeyboardInterrupt inside it.
+
+    Or right after it, since compilers swallow exceptions that arrive while they call back.
+    """
+    with Interrupt([signal.SIGINT]) as interrupt:
+        found = interrupt.at_once(work)
+        if interrupt.asked:
+            raise KeyboardInterrupt
+        return found
 
 
 class at_the_door:

@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from . import bench, certify, check, listing, plan, tune, verify
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """All commands. Ctrl-C is one line and exit code 130 wherever a command does not handle it itself."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # handled here, since versions of typer differ in what they do about it
+            print("Interrupted.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
     listing.problems,
     listing.planners,
@@ -66,6 +80,7 @@ def _shown(usual: Any) -> Any:
             usual(message, category, *where, **more)
         elif str(message) not in said:  # a run and the rollouts after it may both warn
             said.add(str(message))
-            print(f"warning: {message}", file=sys.stderr)
+            with suppress(OSError):  # the terminal may be gone, and the run goes on
+                print(f"warning: {message}", file=sys.stderr)
 
     return show

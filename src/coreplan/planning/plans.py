@@ -11,6 +11,7 @@ from ..base import (
     FileError,
     FolderLock,
     InputError,
+    breakable,
     check_seed,
     digest,
     require_count,
@@ -108,10 +109,11 @@ def plan(
             raise FileError(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
             )
-        core, planner = _prepared(problem, core, started.fill_in(planner) if started else planner, facing)
-        run = Run(problem, core, planner, seed=seed, block=block, value=cheap_value(problem))
+        chosen = started.fill_in(planner) if started else planner
+        used, planner = breakable(lambda: _prepared(problem, core, chosen, facing))
+        run = Run(problem, used, planner, seed=seed, block=block, value=cheap_value(problem))
         if folder:
-            folder.config = _config(problem, core, planner, seed, run.simulator.block)
+            folder.config = _config(problem, used, planner, seed, run.simulator.block)
             folder.facing, folder.lock = facing, lock
         session = Session(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..base import CoreplanError, InputError, Interrupt, RunError, require_count
+from ..base import CoreplanError, InputError, Interrupt, RunError, breakable, require_count
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
@@ -78,6 +78,9 @@ class Judges:
 
 def _or_why(interrupt: Interrupt, judge: Callable[[], T | None]) -> tuple[T | None, str]:
     """What a judge finds, or why it finds nothing: the plan is complete and must not be lost."""
+    interrupt.judging = (
+        True  # a compiler may swallow the exception; then the next simulator call raises it again
+    )
     try:
         return interrupt.at_once(judge), ""
     except CoreplanError as error:
@@ -109,18 +112,9 @@ class Session:
 
     def go(self, progress: Any) -> Plan:
         """Plan, and judge the plan."""
-        run, folder = self.run, self.folder
-        if folder and folder.used:
-            folder.load_checkpoint(run)
-            if run.simulator.queries > run.budget:
-                raise InputError(
-                    f"The run in {folder.path} has made {run.simulator.queries} queries already, more than "
-                    f"the budget of {self.reality.budget} leaves it. Give a larger budget, or another folder."
-                )
-        run.warm_up()
+        breakable(self._prepare)  # nothing has been paid yet that is not on disk
         self.warmup = time.perf_counter() - self.begin
-        # Until here a signal does what it always does: nothing has been paid that is not on disk. From here to the last
-        # file it is a request to stop.
+        # From here to the last file, signals are requests to stop.
         with Interrupt() as interrupt:
             self._begin()
             try:
@@ -132,6 +126,18 @@ class Session:
                 raise self._unforeseen(error) from error
             result = self._judged(self._faced(result, interrupt), interrupt)
             return replace(result, stopped_by=interrupt.number, not_saved=self.keep.end())
+
+    def _prepare(self) -> None:
+        """Read the checkpoint if there is one, and compile."""
+        run, folder = self.run, self.folder
+        if folder and folder.used:
+            folder.load_checkpoint(run)
+            if run.simulator.queries > run.budget:
+                raise InputError(
+                    f"The run in {folder.path} has made {run.simulator.queries} queries already, more than "
+                    f"the budget of {self.reality.budget} leaves it. Give a larger budget, or another folder."
+                )
+        run.warm_up()
 
     def _begin(self) -> None:
         run, folder = self.run, self.folder
