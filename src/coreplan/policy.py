@@ -13,7 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from .base import FileError, FloatArray, InputError, States, as_generator, files
+from .base import (
+    FileError,
+    FloatArray,
+    InputError,
+    States,
+    as_array,
+    as_generator,
+    as_name,
+    as_number,
+    as_path,
+    as_python,
+    files,
+    settle,
+    shown,
+)
 from .features import Features, as_batch, checked, fingerprint
 from .features import kernels as softmax
 from .problem import ZOO, Problem, make
@@ -41,19 +55,24 @@ class SoftmaxPolicy:
     problem_name: str = ""
 
     def __post_init__(self) -> None:
-        theta = np.ascontiguousarray(self.theta, dtype=np.float64)
-        if theta.ndim != 1 or not np.isfinite(theta).all():
-            raise InputError(f"A policy's theta must be a vector of finite numbers, got shape {theta.shape}.")
-        if not self.scale > 0:
+        form = "a vector of finite numbers"
+        theta = np.ascontiguousarray(as_array("SoftmaxPolicy", form, 1, theta=self.theta), dtype=np.float64)
+        scale = as_python(self.scale)
+        if scale != np.inf:
+            scale = as_number(
+                "SoftmaxPolicy", "positive, or infinity for greedy", lambda b: b > 0.0, scale=scale
+            )
+        settle(self, as_name, "problem_name")
+        if self.features is not None and not isinstance(self.features, Features):
             raise InputError(
-                f"`SoftmaxPolicy(scale=...)` must be positive, or infinity for greedy; got {self.scale!r}."
+                f"`SoftmaxPolicy(features=...)` must be a feature map, or None; got {type(self.features).__name__}."
             )
         if self.features is not None and len(theta) != self.features.dimension:
             raise InputError(
                 f"The policy has {len(theta)} numbers and the features have dimension {self.features.dimension}."
             )
         object.__setattr__(self, "theta", theta)
-        object.__setattr__(self, "scale", float(self.scale))
+        object.__setattr__(self, "scale", float(scale))
 
     @classmethod
     def uniform(cls, features: Features) -> SoftmaxPolicy:
@@ -109,12 +128,14 @@ class SoftmaxPolicy:
             "fingerprint": fingerprint(self.features),
             "problem": self.problem_name,
         }
-        files.write_npz(Path(path), {"theta": self.theta, "scale": np.array(self.scale)}, meta)
+        files.write_npz(
+            as_path("save", path=path), {"theta": self.theta, "scale": np.array(self.scale)}, meta
+        )
 
     @classmethod
     def load(cls, path: str | Path, features: Features | None = None) -> SoftmaxPolicy:
         """Read a policy; if `features` are given, check that they are the ones it was made for."""
-        arrays, meta = files.read_npz(Path(path), "coreplan policy", VERSION)
+        arrays, meta = files.read_npz(as_path("load", path=path), "coreplan policy", VERSION)
         theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
         numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.shape == ()
         if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
@@ -133,16 +154,18 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> SoftmaxPoli
     The features of a built-in problem are found by its name. For a problem of your own pass
     `problem`: loading never imports or runs code named in the file.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / POLICY_FILE
-    policy = SoftmaxPolicy.load(path, problem.features if problem else None)
+    file: Path = as_path("load_policy", path=path)
+    if problem is not None and not isinstance(problem, Problem):
+        raise InputError(f"`load_policy(problem=...)` must be a Problem, got {type(problem).__name__}.")
+    if file.is_dir():
+        file = file / POLICY_FILE
+    policy = SoftmaxPolicy.load(file, problem.features if problem else None)
     if problem is None and policy.problem_name.partition(":")[0] in ZOO:
         try:
             features = make(policy.problem_name).features
         except InputError as error:
-            raise FileError(f"{path} names a built-in problem that cannot be built: {error}") from None
-        return SoftmaxPolicy.load(path, features)
+            raise FileError(f"{file} names a built-in problem that cannot be built: {error}") from None
+        return SoftmaxPolicy.load(file, features)
     return policy
 
 
@@ -151,7 +174,10 @@ def _differences(saved: Any, features: Features) -> str:
     if not isinstance(saved, dict):
         return "its description is missing"
     keys = [k for k in here if saved.get(k) != here[k]]
-    return ", ".join(f"{k} is {saved.get(k)!r} in the file and {here[k]!r} here" for k in keys) or "unknown"
+    return (
+        ", ".join(f"{k} is {shown(saved.get(k))} in the file and {shown(here[k])} here" for k in keys)
+        or "unknown"
+    )
 
 
 def policy_of(who: str, policy: Any) -> SoftmaxPolicy:

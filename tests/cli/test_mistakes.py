@@ -29,7 +29,7 @@ from helpers.commands import OWN, run
         (["plan", "river-swim", "--epsilon", "little"], "such as '1%'; got 'little'"),
         (["plan", "river-swim", "--epsilon", "150%"], "got '150%'"),
         (["plan", "river-swim", "--planner", "grow", "--epsilon", "1%"], "takes a budget and no epsilon"),
-        (["plan", "river-swim", "--set", "noise=pink"], "'sobol'"),
+        (["plan", "river-swim", "--set", "noise=pink"], "auto, sobol, independent"),
         (["plan", "river-swim", "--budget", str(10**23)], "at least 1 and below 2^63, got 1000"),
         (["plan", "queue-network", "--planner", "core-mirror"], "--planner grow), which needs none"),
         (["plan", "river-swim", "--seed", "-2"], "seed"),

@@ -17,7 +17,7 @@ from coreplan.core import CoreSet
         (np.array([1, 2]), np.array([0, 0, 0]), "as many actions"),
         (np.array([1, 2]), np.array([0.0, 1.0]), "whole numbers"),
         (np.array([0.0, -0.0]), np.array([0, 0]), "are the same"),
-        (np.array([None, 2]), np.array([0, 0]), "Python objects"),
+        (np.array([None, 2]), np.array([0, 0]), "an array of numbers"),
     ],
 )
 def test_bad_core_sets(states, actions, words):

@@ -184,7 +184,7 @@ def test_any_pool(data):
 BAD = {
     "needs size": (lambda p: select(p), "needs size"),
     "size": (lambda p: select(p, size=0), "at least 1"),
-    "tolerance": (lambda p: select(p, tolerance=-1.0), "positive"),
+    "tolerance": (lambda p: select(p, tolerance=-1.0), "at least 0"),
     "method": (lambda p: select(p, size=2, method="magic"), "must be one of hull"),
     "span": (lambda p: select(p, size=20, method="projection"), "at most 6"),
     "shape": (lambda p: Pool(np.arange(3), np.zeros(3, int), np.ones((2, 4))), r"shape \(3, d\)"),

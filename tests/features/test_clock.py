@@ -131,7 +131,7 @@ def names(n):
     [
         ({"horizon": 0}, "whole number of at least 1, got 0"),
         ({"horizon": -3}, "got -3"),
-        ({"horizon": 2.0}, "got 2.0"),
+        ({"horizon": 2.5}, "got 2.5"),
         ({"horizon": float("nan")}, "got nan"),
         ({"horizon": True}, "got True"),
         ({"horizon": "30"}, "got '30'"),

@@ -182,11 +182,11 @@ def test_fingerprints_tell_periodic_maps_apart_and_others_are_as_they_were():
         (lambda: interpolation(LOW, HIGH, [4, 3], 2, periodic=True), "such as (True, False); got True"),
         (lambda: simplicial(LOW, HIGH, [4, 3], 2, periodic=[1, 0]), "got [1, 0]"),
         (lambda: fourier(LOW, HIGH, 2, 2, periodic="yes"), "got 'yes'"),
-        (lambda: polynomial(LOW, [np.inf, 5.0], 2, 2, periodic=(True, False)), "to inf, and a period must be finite"),
+        (lambda: polynomial(LOW, [np.inf, 5.0], 2, 2, periodic=(True, False)), "to inf, and a box must be finite"),
         (lambda: radial([0.0], [0.0], [4], 2, periodic=(True,)), "low < high"),
         (lambda: tile_coding([-np.inf], [np.inf], [4], 2, 2, periodic=(True,)), "coordinate 0 goes from -inf to inf"),
         (lambda: rectilinear([[0.0, 1.0]], 2, periodic=(True,)), "Give at least 3"),
-        (lambda: interpolation([0.0], [1.0], [1], 2, periodic=(True,)), "at least 2 nodes"),
+        (lambda: interpolation([0.0], [1.0], [1], 2, periodic=(True,)), "at least 2"),
     ],
 )  # fmt: skip
 def test_bad_input(make, words):

@@ -105,10 +105,10 @@ def test_few_queries_are_enough(name, noise, budget, queries, asked):
     ("settings", "words"),
     [
         ({"samples": 0}, "at least 1"),
-        ({"noise": "pink"}, "'sobol'"),
+        ({"noise": "pink"}, "one of auto, sobol, independent; got 'pink'"),
         ({"output": "last"}, "'greedy' or a positive scale"),
         ({"output": -1.0}, "positive"),
-        ({"ridge": -1}, "positive"),
+        ({"ridge": -1}, "at least 0"),
     ],
 )
 def test_settings(settings, words):

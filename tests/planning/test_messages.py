@@ -28,10 +28,10 @@ def test_a_planner_class_or_a_planner_in_place_of_the_core():
 
 @pytest.mark.parametrize("make", [interpolation, simplicial, polynomial, fourier, radial])
 def test_a_grid_of_one_coordinate_takes_lists_too(make):
-    with pytest.raises(coreplan.InputError, match=r"in a list, even for a single coordinate.*low is 0.0"):
+    with pytest.raises(coreplan.InputError, match=r"in a list, even for a single coordinate.*got 0.0"):
         make(0.0, 1.0, 5, 2)
     if make in (interpolation, simplicial):
-        with pytest.raises(coreplan.InputError, match="shape is 5"):
+        with pytest.raises(coreplan.InputError, match="one per coordinate of the state, here 1, got 5"):
             make([0.0], [1.0], 5, 2)
 
 

@@ -25,7 +25,7 @@ def tiny(**changes):
     [
         ({"discount": 1.0}, "strictly between 0 and 1, got 1.0"),
         ({"discount": 0}, "strictly between"),
-        ({"discount": "0.9"}, "finite numbers, got '0.9'"),
+        ({"discount": "0.9"}, "a finite number, got '0.9'"),
         ({"discount": float("nan")}, "finite"),
         ({"reward_range": (1, 0)}, "(lowest, highest)"),
         ({"reward_range": 1}, "(lowest, highest)"),

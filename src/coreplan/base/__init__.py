@@ -1,4 +1,4 @@
-"""What every other part builds on: errors, seeds, files, memory, array types. Imports no other part of coreplan."""
+"""What every other part builds on: errors, settings, seeds, files, memory, array types. It imports no other part."""
 
 from .errors import (
     CoreplanError,
@@ -11,10 +11,10 @@ from .errors import (
     RunError,
     SimulatorError,
     changed_input,
+    cut,
     nearest,
-    require_choice,
-    require_count,
-    require_positive,
+    printable,
+    shown,
 )
 from .interrupt import Interrupt, at_the_door, breakable
 from .lock import FolderLock
@@ -28,6 +28,20 @@ from .seeds import (
     restore,
     simulator_stream,
     state_of,
+)
+from .settings import (
+    as_array,
+    as_choice,
+    as_count,
+    as_flag,
+    as_function,
+    as_name,
+    as_number,
+    as_path,
+    as_positive,
+    as_python,
+    settle,
+    several,
 )
 from .types import FloatArray, IntArray, States, as_states, as_whole, digest, native, plain, read_only
 
@@ -48,7 +62,17 @@ __all__ = [
     "RunError",
     "SimulatorError",
     "States",
+    "as_array",
+    "as_choice",
+    "as_count",
+    "as_flag",
+    "as_function",
     "as_generator",
+    "as_name",
+    "as_number",
+    "as_path",
+    "as_positive",
+    "as_python",
     "as_states",
     "as_whole",
     "at_the_door",
@@ -56,17 +80,19 @@ __all__ = [
     "breakable",
     "changed_input",
     "check_seed",
+    "cut",
     "digest",
     "key_of",
     "native",
     "nearest",
     "plain",
     "planner_stream",
+    "printable",
     "read_only",
-    "require_choice",
-    "require_count",
-    "require_positive",
     "restore",
+    "settle",
+    "several",
+    "shown",
     "simulator_stream",
     "state_of",
 ]

@@ -1,20 +1,85 @@
-"""All error classes. A message says what was wrong, the value, what would be right, and what to do next.
+"""All error classes, and how values stand in their messages.
 
-Everything coreplan raises on purpose is a `CoreplanError`, so a caller needs one `except`, and the
-command line prints its message as a paragraph without a traceback.
+A message says what was wrong, the value, what would be right, and what to do next. Everything coreplan raises on purpose is
+a `CoreplanError`, so a caller needs one `except`, and the command line prints its message as a paragraph without a
+traceback. Messages quote what users typed and what their simulators returned, so every message is made fit for a terminal
+here: no control characters, and at most 1,000 characters.
 """
 
 from __future__ import annotations
 
 import difflib
-import numbers
+import re
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
-_HUGE = 1e300  # beyond this, products overflow
+LONGEST = 1000  # characters of a message
+_QUOTED = 160  # characters of a value that is quoted in a message
+_FEW = 12  # numbers of an array that are quoted
+
+# What a terminal would obey instead of print: control characters, line and paragraph separators, marks that reverse or hide
+# the text around them, and halves of surrogate pairs, which no encoding can write. A line feed is a line feed.
+_OBEYED = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
+
+
+def printable(text: str) -> str:
+    """The text with everything that a terminal would obey or cannot show written out, such as \\x1b."""
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """The text, without its middle if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail - 5]} ... {text[-tail:]}"
+
+
+class _Short(reprlib.Repr):
+    """Quotes values of any kind and size in a few words, and never fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxlist = self.maxtuple = self.maxset = self.maxdict = self.maxarray = self.maxdeque = 8
+        self.maxstring = self.maxother = self.maxlong = _QUOTED
+
+    def repr1(self, x: Any, level: int) -> str:
+        try:
+            if getattr(x, "shape", None) == () and hasattr(x, "item") and not hasattr(x, "mask"):
+                # 0.5 says more than np.float64(0.5)
+                x = x.item()
+            return super().repr1(x, level)
+        except Exception:  # a __repr__ that raises, or a whole number of more digits than Python prints
+            return f"<{type(x).__name__} that cannot be printed>"
+
+    def repr_int(self, x: int, level: int) -> str:
+        digits = x.bit_length() * 0.30103
+        return repr(x) if digits < self.maxlong else f"{'-' if x < 0 else ''}10**{digits:.0f} or so"
+
+    def repr_ndarray(self, x: Any, level: int) -> str:
+        if x.size <= _FEW:
+            return repr(x.tolist())
+        some = ", ".join(repr(v) for v in x.ravel()[: _FEW // 2].tolist())
+        return f"[{some}, ...] ({x.size:,} numbers of shape {x.shape})"
+
+
+_SHORT = _Short()
+
+
+def shown(value: Any) -> str:
+    """A value of the user's as a message quotes it: like repr, in at most 160 characters, arrays as lists of numbers."""
+    return cut(printable(_SHORT.repr(value)), _QUOTED)
 
 
 class CoreplanError(Exception):
     """Base of all errors raised on purpose; its message is written for a person."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(cut(printable(str(message))))
 
 
 class InputError(CoreplanError, ValueError):
@@ -40,6 +105,9 @@ class RunError(CoreplanError, RuntimeError):
 class CoreplanWarning(UserWarning):
     """Base of all warnings; its message is written for a person, and the command line prints it as one line."""
 
+    def __init__(self, message: object = "") -> None:
+        super().__init__(cut(printable(str(message))))
+
 
 class ReproducibilityWarning(CoreplanWarning):
     """The simulator draws from a source that coreplan does not control: the same seed does not give the same bits."""
@@ -52,7 +120,7 @@ class CoverageWarning(CoreplanWarning):
 def nearest(name: str, options: Iterable[str]) -> str:
     """The end of an error message: suggests the option closest to `name` and lists all options."""
     options = sorted(options)
-    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:_QUOTED], options, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"{hint} There are: {', '.join(options)}."
 
@@ -67,38 +135,3 @@ def changed_input(who: str, error: BaseException) -> str:
         f"{who} changes its input in place ({type(error).__name__}: {text.splitlines()[-1].strip()[:200]}). The arrays that "
         "it is given are used elsewhere too, so they are read-only: work on a copy, for instance states = states.copy()."
     )
-
-
-def require_positive(owner: str, **values: float | None) -> None:
-    """Raise InputError unless every value is a positive finite number; None means "not given" and passes."""
-    for name, value in values.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < _float(value) < _HUGE:
-            raise InputError(f"`{owner}({name}=...)` must be a positive finite number, got {value!r}.")
-
-
-def require_count(owner: str, least: int = 1, **values: int | None) -> None:
-    """Raise InputError unless every value is a whole number of at least `least`; None means "not given" and passes."""
-    for name, value in values.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value < 2**63:
-            most = " and below 2^63" if isinstance(value, numbers.Integral) and value >= 2**63 else ""
-            raise InputError(
-                f"`{owner}({name}=...)` must be a whole number of at least {least}{most}, got {value!r}."
-            )
-
-
-def require_choice(owner: str, options: Iterable[str], **values: str) -> None:
-    """Raise InputError unless every value is one of the options."""
-    for name, value in values.items():
-        if value not in tuple(options):
-            raise InputError(f"`{owner}:{name}=...` must be one of {', '.join(options)}; got {value!r}.")
-
-
-def _float(value: numbers.Real) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number too large for a float
-        return float("inf")

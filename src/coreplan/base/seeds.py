@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, shown
+from .settings import as_python
 
 _PLANNER = 0x706C616E  # keeps the planner's stream apart from a user's own default_rng(seed)
 
 
 def check_seed(seed: Any) -> int:
     """The seed as an int in [0, 2^64); raises InputError if it is not one."""
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= int(seed) < 2**64:
-        raise InputError(f"A seed is a whole number from 0 to 2^64 - 1, got {seed!r}.")
-    return int(seed)
+    number = as_python(seed)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**64:
+        raise InputError(f"A seed is a whole number from 0 to 2^64 - 1, got {shown(seed)}.")
+    return number
 
 
 def as_generator(rng: Any) -> np.random.Generator:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CoreplanError, InputError
+from .errors import CoreplanError, InputError, shown
 
 States = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -77,7 +77,7 @@ def as_states(states: Any, shape: tuple[int, ...], dtype: Any, who: str) -> Stat
     if converted.dtype.kind in "iu" and converted.dtype != states.dtype and (converted != states).any():
         wrong = states[(converted != states).reshape(len(states), -1).any(axis=1)][0]
         raise InputError(
-            f"{who} needs states of dtype {np.dtype(dtype)}, which does not hold the state {wrong.tolist()}."
+            f"{who} needs states of dtype {np.dtype(dtype)}, which does not hold the state {shown(wrong)}."
         )
     return converted
 

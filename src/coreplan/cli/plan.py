@@ -64,7 +64,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
-    from ..base import InputError, require_count
+    from ..base import InputError, as_count
     from ..planning import default_planner, planner_by_name
     from ..planning import plan as run_plan
     from ..problem import problem_by_name
@@ -73,7 +73,7 @@ def plan(
 
     if resume and out is None:
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
-    require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
+    rollouts = as_count("plan", least=2 if rollouts else 0, optional=True, rollouts=rollouts)
     with reserved_stdout(as_json):
         where = problem_by_name(problem, horizon)
         started = RunFolder(Path(out)).started() if resume and out else None

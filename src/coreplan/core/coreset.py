@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FileError, InputError, IntArray, States, as_whole, files, native, plain
+from ..base import (
+    FileError,
+    InputError,
+    IntArray,
+    States,
+    as_path,
+    as_whole,
+    files,
+    native,
+    plain,
+    shown,
+)
 from ..features import Features, Phi, available, checked, rows_of, stack, unavailable_core
 from ..problem import Problem
 
@@ -40,7 +51,7 @@ class CoreSet:
             first = seen.setdefault(states[j].tobytes() + actions[j].tobytes(), j)
             if first != j:
                 raise InputError(
-                    f"Core pairs {first} and {j} are the same: state {states[j].tolist()}, action {actions[j]}. "
+                    f"Core pairs {first} and {j} are the same: state {shown(states[j])}, action {actions[j]}. "
                     "Each core pair must be given once; drop the copy."
                 )
         states.flags.writeable = actions.flags.writeable = (
@@ -72,12 +83,14 @@ class CoreSet:
     def save(self, path: str | Path) -> None:
         """Write the pairs to `path` (a `.npz` of numbers), atomically."""
         meta = {"format": KIND, "version": VERSION}
-        files.write_npz(Path(path), {"states": self.states, "actions": self.actions}, meta)
+        files.write_npz(
+            as_path("CoreSet.save", path=path), {"states": self.states, "actions": self.actions}, meta
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> CoreSet:
         """Read what `save` wrote."""
-        arrays, _ = files.read_npz(Path(path), KIND, VERSION)
+        arrays, _ = files.read_npz(as_path("CoreSet.load", path=path), KIND, VERSION)
         if arrays.keys() != {"states", "actions"}:
             raise FileError(f"{path} is damaged: it holds {', '.join(arrays)} instead of states and actions.")
         try:

@@ -17,13 +17,15 @@ from ..base import (
     IntArray,
     Lane,
     States,
+    as_choice,
+    as_count,
+    as_function,
     as_generator,
     changed_input,
     key_of,
     plain,
     read_only,
-    require_choice,
-    require_count,
+    shown,
 )
 from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
 from ..problem import Problem
@@ -98,8 +100,11 @@ def uniform_pool(
     `actions="uniform"` draws one action per state, `"all"` takes every action. `low` and `high` have the shape of one
     state; if both are whole numbers, the states are too, both ends included.
     """
-    require_count("uniform_pool", n=n)
-    require_choice("uniform_pool", ("uniform", "all"), actions=actions)
+    n = as_count("uniform_pool", n=n)
+    actions = as_choice("uniform_pool", ("uniform", "all"), actions=actions)
+    sampler = as_function(
+        "uniform_pool", "sampler(rng, n) -> states [n, ...]", optional=True, sampler=sampler
+    )
     rng = as_generator(seed)
     if (box is None) == (sampler is None):
         raise InputError(
@@ -133,8 +138,8 @@ def rollout_pool(
     with zero visits: a core set chosen from the pool then covers them too, while the weighted error remains that of the
     policy. A step costs one query, a restart none.
     """
-    require_count("rollout_pool", n=n)
-    require_choice("rollout_pool", ("policy", "all"), actions=actions)
+    n = as_count("rollout_pool", n=n)
+    actions = as_choice("rollout_pool", ("policy", "all"), actions=actions)
     simulator, rng = Simulator(problem, seed=key_of(seed), lane=Lane.POOL), as_generator(seed)
     walkers = min(n, max(1, round(n * (1.0 - problem.discount) / _LIVES)))
     states = simulator.initial(walkers)
@@ -171,7 +176,7 @@ def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.G
     if not whole or actions.min() < 0 or actions.max() >= problem.n_actions:
         raise InputError(
             f"policy.act must return {len(states)} whole numbers from 0 to {problem.n_actions - 1}, got an array of "
-            f"shape {actions.shape} and dtype {actions.dtype}: {actions.ravel()[:8].tolist()}."
+            f"shape {actions.shape} and dtype {actions.dtype}: {shown(actions.ravel())}."
         )
     return actions.astype(np.int64)
 
@@ -199,7 +204,7 @@ def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:
         good = False
     if not good:
         raise InputError(
-            f"`uniform_pool(box=...)` must be (low, high): two states of one shape, low <= high; got {box!r}."
+            f"`uniform_pool(box=...)` must be (low, high): two states of one shape, low <= high; got {shown(box)}."
         )
     if np.issubdtype(low.dtype, np.integer) and np.issubdtype(high.dtype, np.integer):
         return rng.integers(low, high, size=(n, *low.shape), endpoint=True)
@@ -226,7 +231,7 @@ def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, Fl
     ):
         raise InputError(
             f"A pool's visits must be {len(actions)} finite numbers, none negative and not all zero; got shape "
-            f"{visits.shape} and values {visits.ravel()[:8].tolist()}."
+            f"{visits.shape} and values {shown(visits.ravel())}."
         )
     return states, actions, visits
 
@@ -265,7 +270,7 @@ def _features(features: Any, N: int) -> Phi:
         twice = np.flatnonzero((used[:, 1:] == used[:, :-1]).any(axis=1))
         if len(twice):
             raise InputError(
-                f"The sparse features of pair {twice[0]} of the pool name a coordinate twice: {index[twice[0]].tolist()}. "
+                f"The sparse features of pair {twice[0]} of the pool name a coordinate twice: {shown(index[twice[0]])}. "
                 "Add the weights up, and pad with weight 0."
             )
         features = Sparse(np.ascontiguousarray(index, dtype=np.int64), np.ascontiguousarray(weight))
@@ -277,5 +282,5 @@ def _features(features: Any, N: int) -> Phi:
             )
     if not np.isfinite(weight).all():
         z = int(np.flatnonzero(~np.isfinite(weight).all(axis=1))[0])
-        raise InputError(f"The features of pair {z} of the pool are not finite: {weight[z][:8].tolist()}.")
+        raise InputError(f"The features of pair {z} of the pool are not finite: {shown(weight[z])}.")
     return features

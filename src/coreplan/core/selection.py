@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, require_choice, require_count, require_positive
+from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number
 from ..features import distinct_rows, take
 from .coreset import CoreSet
 from .growing import ZERO, GrowingHull, Points
@@ -59,10 +59,10 @@ def select(
         raise InputError(
             "`select` needs size=..., a number of pairs, or tolerance=..., the largest error to be left."
         )
-    require_count("select", size=size)
-    if tolerance != 0.0:
-        require_positive("select", tolerance=tolerance)
-    require_choice("select", _METHODS, method=method)
+    size = as_count("select", optional=True, size=size)
+    least = "a finite number of at least 0"
+    tolerance = as_number("select", least, lambda error: error >= 0.0, optional=True, tolerance=tolerance)
+    method = as_choice("select", _METHODS, method=method)
     first, same = distinct_rows(pool.features)
     if size is not None and len(first) < size:
         raise InputError(

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray, InputError, IntArray, States, require_count
-from .maps import check_grid, interpolation_core, locate_cell
+from ..base import InputError, IntArray, States, as_array, as_count, shown
+from .grids import as_box, as_nodes, check_size
+from .maps import interpolation_core, locate_cell
 from .periodic import as_flags, fold_into, joined, wrapped
 from .protocol import CompiledFeatures
 
@@ -30,12 +31,6 @@ def copy_to_actions(out, n, k):
             weight[n, a, i] = weight[n, 0, i]
 
 
-def box_of(low: Sequence[float], high: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-    check_grid(low, high, [2] * np.size(low))
-    lows = np.array(low, dtype=float)
-    return lows, np.array(high, dtype=float) - lows
-
-
 # Aggregation: one nonzero per feature vector.
 
 
@@ -44,16 +39,17 @@ def aggregation(groups: IntArray, n_actions: int) -> CompiledFeatures:
 
     The first state of each group, with every action, gives an exact core set.
     """
-    groups = np.asarray(groups)
-    if groups.ndim != 1 or groups.dtype.kind not in "iu" or len(groups) == 0:
+    n_actions = as_count("aggregation", n_actions=n_actions)
+    groups = as_array("aggregation", "whole numbers, one per state", 1, kinds="iu", groups=groups)
+    if len(groups) == 0:
         raise InputError(
-            f"`aggregation(groups=...)` must be whole numbers, one per state, got {groups.dtype} {groups.shape}."
+            "`aggregation(groups=...)` must be whole numbers, one per state, and there are none."
         )
     present, first = np.unique(groups, return_index=True)
     if not np.array_equal(present, np.arange(len(present))):
         raise InputError(
             f"`aggregation(groups=...)` must use every number from 0 to {present.max()}; "
-            f"it uses {present[:8].tolist()}..."
+            f"it uses {shown(present)}..."
         )
 
     def core() -> tuple[States, IntArray]:
@@ -122,16 +118,14 @@ def simplicial(
     The nodes, each with every action, are an exact core set. States outside the grid are clipped to it, except along
     `periodic` coordinates (see `interpolation`). Radius 1.
     """
-    check_grid(low, high, shape)
-    lows, width = box_of(low, high)
-    flags = as_flags("simplicial", periodic, low, high)
-    nodes = (
-        np.array(shape, dtype=np.int64) + flags
-    )  # a periodic axis has its first node again at the end, until joined
+    n_actions = as_count("simplicial", n_actions=n_actions)
+    lows, highs = as_box("simplicial", low, high)
+    flags, width = as_flags("simplicial", periodic, len(lows)), highs - lows
+    nodes = as_nodes("simplicial", shape, lows, flags, n_actions)
     base = CompiledFeatures(
         _kuhn, n_actions, int(nodes.prod()) * n_actions, 1.0, nonzeros=len(nodes) + 1,
         data=(lows, width / (nodes - 1), nodes), name="simplicial", state_shape=(len(nodes),), state_dtype=np.float64,
-        core=lambda: interpolation_core(low, high, nodes.tolist(), n_actions), box=(lows, lows + width), clips=True,
+        core=lambda: interpolation_core(lows, highs, nodes, n_actions), box=(lows, lows + width), clips=True,
     )  # fmt: skip
     return joined(base, _kuhn_periodic, nodes, flags)
 
@@ -177,18 +171,22 @@ def rectilinear(
     The nodes, each with every action, are an exact core set. States outside the grid are clipped to it. Radius 1.
     A `periodic` axis lists one period from end to end: its last node is the first one again.
     """
-    lists = [np.asarray(axis, dtype=float) for axis in axes]
+    n_actions = as_count("rectilinear", n_actions=n_actions)
+    form = "a list with one rising list of at least 2 nodes per coordinate of the state"
+    if not isinstance(axes, (list, tuple, np.ndarray)) or len(axes) == 0:
+        raise InputError(f"`rectilinear(axes=...)` must be {form}, got {shown(axes)}.")
+    lists = [as_array("rectilinear", form, 1, axes=axis).astype(float) for axis in axes]
     for axis in lists:
-        if axis.ndim != 1 or len(axis) < 2 or not (np.diff(axis) > 0).all():
+        if len(axis) < 2 or not (np.diff(axis) > 0).all() or not np.isfinite(axis[-1] - axis[0]):
             raise InputError(
-                f"`rectilinear(axes=...)` needs rising lists of at least 2 nodes, got {axis.tolist()}."
+                f"`rectilinear(axes=...)` needs rising lists of at least 2 nodes, got {shown(axis)}."
             )
     shape = np.array([len(axis) for axis in lists], dtype=np.int64)
-    edges = [np.array([axis[end] for axis in lists]) for end in (0, -1)]
-    flags = as_flags("rectilinear", periodic, *edges)
+    check_size("rectilinear", math.prod(shape.tolist()) * n_actions)
+    flags = as_flags("rectilinear", periodic, len(lists))
     for i in np.flatnonzero(flags & (shape < 3)):
         raise InputError(
-            f"`rectilinear(axes=...)`: the periodic axis {i} is {lists[i].tolist()}, whose two nodes are one place. Give "
+            f"`rectilinear(axes=...)`: the periodic axis {i} is {shown(lists[i])}, whose two nodes are one place. Give "
             "at least 3, the last of which is the first one again."
         )
     nodes = np.zeros((len(lists), shape.max()))
@@ -247,11 +245,14 @@ def tile_coding(
     tiles at its edge. A `periodic` coordinate (see `interpolation`) has `shape` tiles per period, not shape + 1: the tile
     that sticks out at one edge comes in again at the other.
     """
-    check_grid(low, high, shape, least=1)
-    require_count("tile_coding", tilings=tilings)
-    lows, width = box_of(low, high)
-    flags = as_flags("tile_coding", periodic, low, high)
-    tiles = np.array(shape, dtype=np.int64)
+    n_actions, tilings = (
+        as_count("tile_coding", n_actions=n_actions),
+        as_count("tile_coding", tilings=tilings),
+    )
+    lows, highs = as_box("tile_coding", low, high)
+    flags, width = as_flags("tile_coding", periodic, len(lows)), highs - lows
+    tiles = as_nodes("tile_coding", shape, lows, flags, tilings * n_actions, least=1) - flags
+    check_size("tile_coding", math.prod((tiles + 1).tolist()) * tilings * n_actions)
     odd = 2 * np.arange(len(tiles)) + 1
     shifts = (np.arange(tilings)[:, None] * odd / tilings) % 1.0  # [tilings, D]
     base = CompiledFeatures(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FeatureError, FloatArray, InputError, IntArray, SimulatorError, States
+from ..base import FeatureError, FloatArray, InputError, IntArray, SimulatorError, States, shown
 from .batch import Phi, available, crossed, forbid, leading
 from .protocol import Features, checked, fingerprint
 from .terminal import alive, ended
@@ -35,7 +35,7 @@ def at_time(states: Any, t: Any) -> FloatArray:
         clock = np.broadcast_to(np.asarray(t, dtype=np.float64), (len(states),))
     except (TypeError, ValueError):
         raise InputError(
-            f"`at_time(states, t)` needs one step, or one per state, here {len(states)}; got {t!r}."
+            f"`at_time(states, t)` needs one step, or one per state, here {len(states)}; got {shown(t)}."
         ) from None
     return alive(np.column_stack([states.reshape(len(states), -1), clock]))
 
@@ -179,7 +179,7 @@ class TimeFeatures:
         wrong = np.flatnonzero(~((clock >= 0) & (clock < self.steps) & (clock == np.rint(clock))))
         if len(wrong):
             raise FeatureError(
-                f"The clock of the state {states[wrong[0]].tolist()} is {clock[wrong[0]]:g}; with a horizon of {self.steps} "
+                f"The clock of the state {shown(states[wrong[0]])} is {clock[wrong[0]]:g}; with a horizon of {self.steps} "
                 f"it is a whole number from 0 to {self.steps - 1}. coreplan.problem.at_time(states, t) sets it."
             )
         phi = leading(checked(self.base, self.rows.read(states[:, :-1])), self.block)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray, InputError, IntArray, States
-from .batch import Phi, arrays, entries, is_sparse, n_actions
+from ..base import FloatArray, InputError, IntArray, States, as_array, as_count, shown
+from .batch import Phi, Sparse, arrays, entries, is_sparse, n_actions
+from .grids import as_box, as_nodes, check_size
 from .periodic import as_flags, fold_into, joined, wrapped
 from .protocol import CompiledFeatures
 
@@ -36,8 +38,27 @@ def _sparse_table(data, states, out):
                 out.weight[n, a, i] = weight[x, a, i] if known else np.nan
 
 
+def _as_table(table: Any, d: int) -> Phi:
+    """A table of features with the right shape and dtypes; else an InputError."""
+    form, owner = "[X, A, d], or Sparse(index, weight) with both [X, A, k]", "table_features"
+    if not is_sparse(table):
+        phi = as_array(owner, form, 3, finite=False, table=table)
+        if phi.shape[2] != d or phi.size == 0:
+            raise InputError(f"`{owner}(table=...)` must be {form}, here d = {d}; got shape {phi.shape}.")
+        return np.ascontiguousarray(phi, dtype=np.float64)
+    index = as_array(owner, form, 3, kinds="iu", table=table.index)
+    weight = as_array(owner, form, 3, finite=False, table=table.weight)
+    if index.shape != weight.shape or index.size == 0 or index.min() < 0 or index.max() >= d:
+        raise InputError(
+            f"`{owner}(table=...)` must be {form}, with indices from 0 to dimension - 1 = {d - 1}; got shapes {index.shape} "
+            f"and {weight.shape} and indices {shown(index)}."
+        )
+    return Sparse(index.astype(np.int64, copy=False), weight.astype(np.float64, copy=False))
+
+
 def table_features(table: Phi, dimension: int, radius: float, name: str = "table") -> CompiledFeatures:
     """Features looked up by the state's number: `table` is `[X, A, d]` or Sparse `[X, A, k]`."""
+    table = _as_table(table, as_count("table_features", dimension=dimension))
     A, k = n_actions(table), entries(table).shape[2]
     kernel, nonzeros = (_sparse_table, k) if is_sparse(table) else (_dense_table, None)
     return CompiledFeatures(kernel, A, dimension, radius, nonzeros=nonzeros, data=arrays(table), name=name)
@@ -56,6 +77,8 @@ def _one_hot(data, states, out):
 
 def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
     """phi(x, a) = e_{x A + a}: the tabular case, d = X A. Every pair is its own core pair."""
+    n_states, n_actions = as_count("one_hot", n_states=n_states), as_count("one_hot", n_actions=n_actions)
+    check_size("one_hot", n_states * n_actions)
     return CompiledFeatures(
         _one_hot,
         n_actions,
@@ -70,6 +93,8 @@ def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
 
 def all_pairs(n_states: int, n_actions: int) -> tuple[IntArray, IntArray]:
     """All state-action pairs in the order of `one_hot`'s coordinates: states `[X A]`, actions `[X A]`."""
+    n_states, n_actions = as_count("all_pairs", n_states=n_states), as_count("all_pairs", n_actions=n_actions)
+    check_size("all_pairs", n_states * n_actions)
     states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
     return states, actions
 
@@ -115,22 +140,6 @@ def _interpolate_periodic(data, states, out):
     fold_into(fold, out)
 
 
-def check_grid(low: Sequence[float], high: Sequence[float], shape: Sequence[int], least: int = 2) -> None:
-    """Raise InputError unless low < high and shape >= `least` in every dimension."""
-    for name, value in (("low", low), ("high", high), ("shape", shape)):
-        if np.ndim(value) != 1:
-            raise InputError(
-                f"A grid takes one entry per coordinate of the state, in a list, even for a single coordinate: such as "
-                f"low=[0.0], high=[1.0], shape=[5]. Here {name} is {value!r}."
-            )
-    sizes = len(low) == len(high) == len(shape) > 0
-    if not sizes or min(shape) < least or not all(a < b for a, b in zip(low, high, strict=True)):
-        raise InputError(
-            f"A grid needs low < high and at least {least} nodes in every dimension, got low={list(low)}, "
-            f"high={list(high)}, shape={list(shape)}."
-        )
-
-
 def interpolation(
     low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int, *,
     periodic: Sequence[bool] | None = None,
@@ -144,12 +153,10 @@ def interpolation(
     `periodic`: one True or False per coordinate. A periodic coordinate, such as an angle from -pi to pi, counts modulo
     high - low: its `shape` nodes are spread over one period, and the last cell leads back to the first node.
     """
-    check_grid(low, high, shape)
-    lows, highs = np.array(low, dtype=float), np.array(high, dtype=float)
-    flags = as_flags("interpolation", periodic, lows, highs)
-    nodes = (
-        np.array(shape, dtype=np.int64) + flags
-    )  # a periodic axis has its first node again at the end, until joined
+    n_actions = as_count("interpolation", n_actions=n_actions)
+    lows, highs = as_box("interpolation", low, high)
+    flags = as_flags("interpolation", periodic, len(lows))
+    nodes = as_nodes("interpolation", shape, lows, flags, n_actions)
     base = CompiledFeatures(
         interpolate_into,
         n_actions,
@@ -160,7 +167,7 @@ def interpolation(
         name="interpolation",
         state_shape=(len(nodes),),
         state_dtype=np.float64,
-        core=lambda: interpolation_core(low, high, nodes.tolist(), n_actions),
+        core=lambda: interpolation_core(lows, highs, nodes, n_actions),
         box=(lows, highs),
         clips=True,
     )
@@ -168,8 +175,8 @@ def interpolation(
 
 
 def interpolation_core(
-    low: Sequence[float], high: Sequence[float], shape: Sequence[int], n_actions: int
-) -> tuple[States, IntArray]:
+    low: Sequence[float] | FloatArray, high: Sequence[float] | FloatArray, shape: Sequence[int] | IntArray, n_actions: int
+) -> tuple[States, IntArray]:  # fmt: skip
     """Every node of the grid with every action, in the order of the coordinates, so that Phi~ is the identity."""
     axes: list[FloatArray] = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
     nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))  # [nodes, D]

@@ -18,6 +18,7 @@ from ..base import (
     changed_input,
     plain,
     read_only,
+    shown,
 )
 from .batch import Phi, forbid
 from .given import as_batch
@@ -134,6 +135,6 @@ def check_core(features: MaskedFeatures, states: States, actions: IntArray) -> N
 def unavailable_core(state: Any, action: int, number: int) -> InputError:
     """The error for a core pair that a mask forbids."""
     return InputError(
-        f"Core pair {number}, state {np.asarray(state).tolist()} and action {action}, is unavailable: the mask forbids "
+        f"Core pair {number}, state {shown(np.asarray(state))} and action {action}, is unavailable: the mask forbids "
         "it, and a simulator cannot be asked for it. Leave it out of the core set."
     )

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..base import FloatArray, InputError, IntArray, States
+from ..base import FloatArray, InputError, IntArray, States, shown
 from .protocol import CompiledFeatures
 
 Flags = NDArray[np.bool_]
@@ -42,25 +42,16 @@ def fold_into(fold, out):
                 index[n, a, l] = fold[index[n, a, l]]
 
 
-def as_flags(
-    owner: str, periodic: Sequence[bool] | None, low: Sequence[float] | FloatArray, high: Sequence[float] | FloatArray
-) -> Flags:  # fmt: skip
-    """`periodic` as bool `[D]`, checked: one True or False per coordinate, and a finite period where it is True."""
-    D = len(low)
+def as_flags(owner: str, periodic: Sequence[bool] | None, D: int) -> Flags:
+    """`periodic` as bool `[D]`, checked: one True or False per coordinate."""
     if periodic is None:
         return np.zeros(D, dtype=bool)
     flags = list(periodic) if isinstance(periodic, (tuple, list, np.ndarray)) else [periodic]
     if len(flags) != D or not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
         raise InputError(
             f"`{owner}(periodic=...)` must be one True or False per coordinate, here {D}, such as "
-            f"{(True, *[False] * (D - 1))}; got {periodic!r}."
+            f"{(True, *[False] * (D - 1))}; got {shown(periodic)}."
         )
-    for i in np.flatnonzero(flags).tolist():
-        if not np.isfinite(high[i] - low[i]):
-            raise InputError(
-                f"`{owner}(periodic=...)`: coordinate {i} goes from {low[i]:g} to {high[i]:g}, and a period must be finite. "
-                "Give the ends of one period as low and high, such as -pi and pi for an angle."
-            )
     return np.array(flags, dtype=bool)
 
 

@@ -25,13 +25,19 @@ from ..base import (
     InputError,
     IntArray,
     States,
+    as_array,
+    as_count,
+    as_flag,
+    as_function,
+    as_name,
+    as_positive,
     as_states,
     changed_input,
     digest,
     plain,
     read_only,
-    require_count,
-    require_positive,
+    settle,
+    shown,
 )
 from .batch import Phi, Sparse, as_sparse, available, empty, entries, is_sparse
 from .given import known_shape, known_width, unknown_shape
@@ -91,6 +97,7 @@ class FunctionFeatures:
 
     def __post_init__(self) -> None:
         _check_declaration(self)
+        settle(self, as_function, "function", form="function(states) -> features [n, A, d]")
         if not self.name:
             name = getattr(self.function, "__qualname__", type(self.function).__name__)
             object.__setattr__(self, "name", name)
@@ -136,7 +143,7 @@ class CompiledFeatures:
         _check_declaration(self)
         if not is_jitted(self.kernel):
             raise InputError(
-                f"`CompiledFeatures(kernel=...)` must be a Numba function, got {self.kernel!r}. "
+                f"`CompiledFeatures(kernel=...)` must be a Numba function, got {shown(self.kernel)}. "
                 "Decorate it with @numba.njit(cache=True), or use FunctionFeatures."
             )
         if not self.name:
@@ -176,23 +183,23 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
     n, a = divmod(fault, features.n_actions)
     if not available(phi)[n].any():
         raise every_action_forbidden(states[n])
-    where = f"of state {np.asarray(states[n]).tolist()} and action {a}"
+    where = f"of state {shown(np.asarray(states[n]))} and action {a}"
     values = entries(phi)[n, a]
     if is_sparse(phi):
         index = as_sparse(phi).index[n, a]
         if ((index < 0) | (index >= features.dimension)).any():
             raise FeatureError(
-                f"The sparse features {where} have indices {index.tolist()}: each must be from 0 to "
+                f"The sparse features {where} have indices {shown(index)}: each must be from 0 to "
                 f"dimension - 1 = {features.dimension - 1}."
             )
         if first_fault(phi, features.dimension, features.radius) < 0:
             raise FeatureError(
-                f"The sparse features {where} name a coordinate twice: indices {index.tolist()}. "
+                f"The sparse features {where} name a coordinate twice: indices {shown(index)}. "
                 "Add the weights up, and pad with weight 0."
             )
     if not np.isfinite(values).all():
         raise FeatureError(
-            f"The features {where} are not finite: {values[:8].tolist()}. "
+            f"The features {where} are not finite: {shown(values)}. "
             "Either the state is outside what the feature map knows, or the map divides by zero there."
         )
     raise FeatureError(
@@ -204,7 +211,7 @@ def raise_fault(features: Features, states: States, phi: Phi, fault: int) -> Non
 def every_action_forbidden(state: Any) -> FeatureError:
     """The error for a state at which no action can be taken."""
     return FeatureError(
-        f"The mask forbids every action of state {np.asarray(state).tolist()}; each state needs at least one. "
+        f"The mask forbids every action of state {shown(np.asarray(state))}; each state needs at least one. "
         "Where the process has ended, allow any action and let it stay. A mask is True where an action CAN be taken."
     )
 
@@ -263,16 +270,15 @@ def _numbers(what: str, values: Any, kinds: str, dtype: Any, shape: tuple[int, .
 
 def _check_declaration(features: Any) -> None:
     owner = type(features).__name__
-    require_count(
-        owner, n_actions=features.n_actions, dimension=features.dimension, nonzeros=features.nonzeros
-    )
-    require_positive(owner, radius=features.radius)
+    settle(features, as_count, "n_actions", "dimension", "nonzeros")
+    settle(features, as_positive, "radius")
+    settle(features, as_name, "name")
+    settle(features, as_flag, "clips")
     if features.box is not None:
-        edges = np.asarray(features.box, dtype=float)  # [2, D]
-        if edges.ndim != 2 or len(edges) != 2 or not (edges[0] < edges[1]).all():
-            raise InputError(
-                f"`{owner}(box=...)` must be (low [D], high [D]) with low < high, got {features.box!r}."
-            )
+        form = "(low [D], high [D]) with low < high"
+        edges = as_array(owner, form, 2, finite=False, box=features.box)  # [2, D]
+        if len(edges) != 2 or not (edges[0] < edges[1]).all():
+            raise InputError(f"`{owner}(box=...)` must be {form}, got {shown(features.box)}.")
 
 
 def _describe(features: Features, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Each has base functions of the state and one copy of them per action, so d = (nu
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +12,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray, InputError, IntArray, require_count, require_positive
-from .bases import box_of, copy_to_actions
-from .maps import check_grid
+from ..base import FloatArray, InputError, IntArray, as_array, as_count, as_flag, as_positive, shown
+from .bases import copy_to_actions
+from .grids import as_box, as_nodes, check_size
 from .periodic import Flags, as_flags, named, open_box, wrapped
 from .protocol import CompiledFeatures
+
+_MOST = 1_000_000  # base functions, each of which is a nonzero of every feature vector
 
 
 @njit(cache=True, nogil=True)
@@ -90,10 +91,17 @@ def _fourier_periodic(data, states, out):
         copy_to_actions(out, n, coefficients.shape[0])
 
 
-def _tuples(highest: Sequence[int], total: int | None = None) -> IntArray:
-    """All tuples of whole numbers from 0 to `highest`; with `total`, those of at most that sum."""
-    every = itertools.product(*(range(h + 1) for h in highest))
-    return np.array([p for p in every if total is None or sum(p) <= total], dtype=np.int64)
+def _tuples(owner: str, highest: Sequence[int], total: int | None = None) -> IntArray:
+    """All tuples of whole numbers from 0 to `highest`, in order; with `total`, those of at most that sum."""
+    rows: list[tuple[int, ...]] = [()]
+    for h in highest:
+        most = [h if total is None else min(h, total - sum(row)) for row in rows]
+        if sum(most) + len(most) > _MOST:
+            raise InputError(
+                f"`{owner}` would have more than {_MOST:,} base functions of {len(highest)} coordinates. Take a lower one."
+            )
+        rows = [(*row, n) for row, m in zip(rows, most, strict=True) for n in range(m + 1)]
+    return np.array(rows, dtype=np.int64)
 
 
 def polynomial(
@@ -106,14 +114,20 @@ def polynomial(
     stand the cosine and the sine of its angle, 2 pi per period; the sine's power is at most 1, since its square is
     1 - cos^2.
     """
-    require_count("polynomial", least=0, degree=degree)
-    lows, width = box_of(low, high)
-    flags = as_flags("polynomial", periodic, low, high)
+    degree, n_actions = (
+        as_count("polynomial", least=0, degree=degree),
+        as_count("polynomial", n_actions=n_actions),
+    )
+    lows, highs = as_box("polynomial", low, high)
+    flags, width = as_flags("polynomial", periodic, len(lows)), highs - lows
     edges = [
         e for x, w, p in zip(lows, width, flags, strict=True) for e in ([(-1.0, 2.0)] * 2 if p else [(x, w)])
     ]
     highest = [h for p in flags for h in ((degree, min(degree, 1)) if p else (degree,))]
-    base = (*(np.array(edge) for edge in zip(*edges, strict=True)), _tuples(highest, total=degree))
+    base = (
+        *(np.array(edge) for edge in zip(*edges, strict=True)),
+        _tuples("polynomial", highest, total=degree),
+    )
     return _smooth(
         _polynomial_periodic if flags.any() else _polynomial, base, "polynomial", lows, width, flags, n_actions, True
     )  # fmt: skip
@@ -129,10 +143,10 @@ def fourier(
     A `periodic` coordinate does not enter c . x; instead each cosine is multiplied by each of its harmonics: 1, and
     cos(2 pi j x), sin(2 pi j x) for j = 1..order.
     """
-    require_count("fourier", least=0, order=order)
-    lows, width = box_of(low, high)
-    flags = as_flags("fourier", periodic, low, high)
-    base = (lows, width, _tuples([2 * order if p else order for p in flags]))
+    order, n_actions = as_count("fourier", least=0, order=order), as_count("fourier", n_actions=n_actions)
+    lows, highs = as_box("fourier", low, high)
+    flags, width = as_flags("fourier", periodic, len(lows)), highs - lows
+    base = (lows, width, _tuples("fourier", [2 * order if p else order for p in flags]))
     return _smooth(
         _fourier_periodic if flags.any() else _fourier, base, "Fourier", lows, width, flags, n_actions, False
     )  # fmt: skip
@@ -143,6 +157,7 @@ def _smooth(
     flags: Flags, n_actions: int, clips: bool,
 ) -> CompiledFeatures:  # fmt: skip
     k = len(base[2])
+    check_size(name, k * n_actions)
     return CompiledFeatures(
         kernel, n_actions, k * n_actions, math.sqrt(k), nonzeros=k, data=_data(base, lows, width, flags),  # type: ignore[arg-type]
         name=named(name, flags), state_shape=lows.shape, state_dtype=np.float64,
@@ -221,21 +236,27 @@ def radial(
     clipped: far out, normalised bumps tend to the indicator of the nearest centre, and others fade to zero. Along a
     `periodic` coordinate the distance is the shorter way round, and a grid of centres is spread over one period.
     """
-    lows, width = box_of(low, high)
-    flags = as_flags("radial", periodic, low, high)
-    given = np.asarray(centres)
+    n_actions, scale = (
+        as_count("radial", n_actions=n_actions),
+        as_positive("radial", optional=True, scale=scale),
+    )
+    normalise, intercept = as_flag("radial", normalise=normalise), as_flag("radial", intercept=intercept)
+    lows, highs = as_box("radial", low, high)
+    flags, width = as_flags("radial", periodic, len(lows)), highs - lows
+    given = as_array(
+        "radial", f"{len(lows)} whole numbers, or points of shape (k, {len(lows)})", centres=centres
+    )
     if given.ndim == 1:
-        check_grid(low, high, [int(c) for c in given])
+        as_nodes("radial", given, lows, flags, n_actions)
         axes = [np.linspace(0, 1, int(c), endpoint=not p) for c, p in zip(given, flags, strict=True)]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
         spacing = 1.0 / (int((given + flags).max()) - 1)
     else:
-        if given.shape[1:] != lows.shape or len(given) == 0:
+        if given.ndim == 0 or given.shape[1:] != lows.shape or len(given) == 0:
             raise InputError(
-                f"`radial(centres=...)` must be points of shape (k, {len(lows)}), got {given.shape}."
+                f"`radial(centres=...)` must be points of shape (k, {len(lows)}), got {shown(given)}."
             )
         points, spacing = (given - lows) / width, 1.0 / max(1.0, len(given) ** (1 / len(lows)) - 1)
-    require_positive("radial", scale=scale)
     k = len(points) + intercept
     radius = math.sqrt(1.0 + intercept) if normalise else math.sqrt(k)
     data = (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FeatureError, FloatArray, InputError, IntArray, States, plain, read_only
+from ..base import FeatureError, FloatArray, InputError, IntArray, States, plain, read_only, shown
 from .batch import Phi, Sparse, put
 from .protocol import Features, checked, fingerprint
 
@@ -131,7 +131,7 @@ class TerminalFeatures:
             raw = f"{D} numbers without the column are taken for a living state. " if D else ""
             raise InputError(
                 f"The last column of a state is the terminal column, 0 (alive) or 1 (ended), and here it is "
-                f"{states[wrong[0], -1]:.6g}, in the state {states[wrong[0]].tolist()}. The policy was planned with that "
+                f"{states[wrong[0], -1]:.6g}, in the state {shown(states[wrong[0]])}. The policy was planned with that "
                 f"column: append it by coreplan.problem.alive(states). {raw}Where an environment's observation is not its "
                 "state, give the state."
             )

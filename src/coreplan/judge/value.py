@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, Lane, checks, key_of, require_count, require_positive
+from ..base import FloatArray, InputError, Lane, as_count, as_number, as_positive, checks, key_of
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
@@ -83,6 +83,12 @@ class Evaluation:
         return cls(**known | {"units": (zero, one)})
 
 
+def as_confidence(who: str, confidence: Any) -> float:
+    """A confidence as a float in (0, 1); else an InputError."""
+    what = "a number strictly between 0 and 1"
+    return float(as_number(who, what, lambda number: 0.0 < number < 1.0, confidence=confidence))
+
+
 def units_of(problem: Problem) -> tuple[float, float]:
     """The returns of normalised values 0 and 1."""
     return problem.to_return_units(0.0), problem.to_return_units(1.0)
@@ -119,12 +125,12 @@ def evaluate(
     exact: False for rollouts even if the problem can be enumerated.
     """
     rule = Rule(problem, policy)
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"`evaluate(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
+    confidence = as_confidence("evaluate", confidence)
     if rollouts is not None and (queries is not None or relative is not None):
         raise InputError("`evaluate` takes `rollouts`, or `queries` and `relative`; not both.")
-    require_count("evaluate", least=2, rollouts=rollouts, queries=queries)
-    require_positive("evaluate", relative=relative)
+    rollouts = as_count("evaluate", least=2, optional=True, rollouts=rollouts)
+    queries = as_count("evaluate", least=2, optional=True, queries=queries)
+    relative = as_positive("evaluate", optional=True, relative=relative)
     if problem.tabular is not None and exact is not False:
         return _exact(problem, rule)
     if exact:
@@ -258,11 +264,8 @@ def compare_policies(
     of rollouts, so that you may look, and go on with more queries under another seed only if you want to.
     """
     rules = [Rule(problem, a, "a"), Rule(problem, b, "b")]
-    require_count("compare_policies", least=2, queries=queries)
-    if not 0.0 < confidence < 1.0:
-        raise InputError(
-            f"`compare_policies(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}."
-        )
+    queries = as_count("compare_policies", least=2, queries=queries)
+    confidence = as_confidence("compare_policies", confidence)
     units = units_of(problem)
     if problem.tabular is not None and exact is not False:
         one, two = (_exact(problem, rule).value for rule in rules)

@@ -10,7 +10,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import SHARE, FloatArray, InputError, IntArray, available_memory, require_count, require_positive
+from ..base import (
+    SHARE,
+    FloatArray,
+    InputError,
+    IntArray,
+    as_choice,
+    as_count,
+    as_number,
+    available_memory,
+    settle,
+)
 from ..core import Frame, Lift
 from ..features import as_sparse, entries, is_sparse, take
 from ..sampled import (
@@ -45,16 +55,12 @@ from .doubts import Verdict, few_samples, no_noise
 from .protocol import CoreSetup, Planner, ReadOut
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
-FIRST = {
-    "sobol": 8,
-    "independent": 16,
-}
+FIRST = {"sobol": 8, "independent": 16}
 # Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
 BLIND = 128
 BATCH = 65_536  # the most pairs per ask, and so the most that a fault of the simulator can lose
-HEAVY = (
-    20_000_000  # entries of the next states' features above which a solve starts from that of fewer samples
-)
+# Entries of the next states' features above which a solve starts from that of fewer samples.
+HEAVY = 20_000_000
 INITIAL = 512  # draws from nu0, by which values are estimated
 
 
@@ -122,23 +128,17 @@ class PlugIn(Planner):
     epsilon: float | str | None = None
 
     def __post_init__(self) -> None:
-        require_count("PlugIn", samples=self.samples)
-        if self.noise not in ("auto", "sobol", "independent"):
-            raise InputError(
-                f"`PlugIn(noise=...)` must be 'auto', 'sobol' or 'independent', got {self.noise!r}."
-            )
-        if self.output != "greedy" and isinstance(self.output, str):
-            raise InputError(
-                f"`PlugIn(output=...)` must be 'greedy' or a positive scale, got {self.output!r}."
-            )
-        if self.output != "greedy":
-            require_positive("PlugIn", output=self.output)  # type: ignore[arg-type]
-        if self.ridge != 0:
-            require_positive("PlugIn", ridge=self.ridge)
-        accuracy = Accuracy.of(self.epsilon)
-        if accuracy is not None:  # one spelling for each accuracy, since a resume compares settings
-            share = f"{float(str(self.epsilon).strip().removesuffix('%')):.15g}%"
-            object.__setattr__(self, "epsilon", share if accuracy.relative else accuracy.epsilon)
+        settle(self, as_count, "samples")
+        settle(self, as_choice, "noise", options=("auto", "sobol", "independent"))
+        if not isinstance(self.output, str) or self.output != "greedy":
+            settle(self, as_number, "output", what="'greedy' or a positive scale", good=lambda b: b > 0.0)
+        settle(
+            self, as_number, "ridge", what="a finite number of at least 0", good=lambda ridge: ridge >= 0.0
+        )
+        accuracy = Accuracy.of(
+            self.epsilon
+        )  # one spelling for each accuracy, since a resume compares settings
+        object.__setattr__(self, "epsilon", None if accuracy is None else accuracy.spelled)
 
     def resolve(self, setup: CoreSetup) -> PlugIn:
         least, noise = setup.m * (self.samples or 1), self.noise

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..base import FloatArray, InputError, digest
+from ..base import FloatArray, InputError, as_python, digest, shown
 from ..core import CoreSet, Frame
 from ..features import Phi
 from ..problem import Problem
@@ -137,6 +137,11 @@ class Planner:
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
 
+    def __post_init__(self) -> None:
+        """Hyperparameters that come as NumPy scalars become plain numbers; a planner may check its own here instead."""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, field.name, as_python(getattr(self, field.name)))
+
     # To be defined by every planner.
 
     def init(self, rng: np.random.Generator) -> Any:
@@ -235,7 +240,7 @@ class Planner:
         try:
             return dict(json.loads(json.dumps(values)))
         except (TypeError, ValueError, RecursionError):
-            what = f"has settings that no file can hold: {values!r}"
+            what = f"has settings that no file can hold: {shown(values)}"
             raise broken(
                 self, what, "settings are numbers, texts, truth values, lists of them, or arrays"
             ) from None
@@ -247,11 +252,11 @@ class Planner:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return {"array": digest(value)} if value.ndim else value.item()
+    if isinstance(value, np.ndarray) and value.ndim:
+        return {"array": digest(value)}
     if isinstance(value, (tuple, list)):  # JSON has only lists, and a resume compares settings
         return [_plain(v) for v in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return as_python(value)
 
 
 # The contract, checked while a planner runs; the errors are written for the planner's author.
@@ -272,7 +277,7 @@ def require_planner(planner: Any) -> None:
         )
     if not isinstance(planner, Planner):
         raise InputError(
-            f"`plan(planner=...)` must be a planner, for example PlugIn(); got {planner!r}. A planner of your own is a "
+            f"`plan(planner=...)` must be a planner, for example PlugIn(); got {shown(planner)}. A planner of your own is a "
             "frozen dataclass that inherits from coreplan.planners.Planner: see docs/add-a-planner.md."
         )
     if not dataclasses.is_dataclass(planner):
@@ -351,7 +356,7 @@ def _require_core_index(planner: Planner, index: Any, sweep: int | None) -> None
         what = f"returned from `ask` the core pairs {few}, of shape {index.shape} and dtype {index.dtype}"
         raise broken(planner, what, f"`core_index` holds whole numbers from 0 to m - 1 = {m - 1}, shape (n,)")
     if sweep is not None and (len(index) % m or (index != np.arange(len(index)) % m).any()):
-        what = f"returned from `ask` the sweep {sweep} with the core pairs {index[:8].tolist()}"
+        what = f"returned from `ask` the sweep {sweep} with the core pairs {shown(index)}"
         raise broken(
             planner,
             what,

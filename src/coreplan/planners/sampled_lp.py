@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, require_count
+from ..base import FloatArray, InputError, IntArray, as_count, settle
 from ..features import length
 from ..sampled import (
     GROWING,
@@ -86,7 +86,7 @@ class SampledLP(Planner):
     n_initial: int = 100
 
     def __post_init__(self) -> None:
-        require_count("SampledLP", samples=self.samples, n_initial=self.n_initial)
+        settle(self, as_count, "samples", "n_initial")
 
     def resolve(self, setup: CoreSetup) -> SampledLP:
         planner = self.bind(setup)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import require_count
+from ..base import as_count
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, certify, evaluate, least_queries
 from ..policy import SoftmaxPolicy
@@ -18,7 +18,7 @@ def evaluated(
 
     The default is 1,000 rollouts of a compiled simulator, and 100 of any other, which may be slow.
     """
-    require_count("plan", least=2 if rollouts else 0, rollouts=rollouts)
+    rollouts = as_count("plan", least=2 if rollouts else 0, optional=True, rollouts=rollouts)
     if problem.tabular is None and rollouts == 0:
         return None
     return evaluate(problem, policy, rollouts=rollouts or (1000 if problem.compiled else 100), seed=seed)

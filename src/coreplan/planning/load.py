@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..base import FileError, checks, files
+from ..base import FileError, as_path, checks, files
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import PLANNERS, Status, make_planner
@@ -33,8 +33,8 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
     The features of a built-in problem are found by its name; for a problem of your own pass `problem`, otherwise the policy
     cannot act. Loading executes no code. Stored samples are not included: resume the run to get them.
     """
-    folder = Path(folder)
-    folder = folder.parent if folder.name == POLICY_FILE else folder
+    given: Path = as_path("load_run", folder=folder)
+    folder = given.parent if given.name == POLICY_FILE else given
     record = read_record(folder / RUN_FILE)
     if not record:
         raise FileError(f"{folder} does not hold a run: there is no run.json in it.")

@@ -11,11 +11,13 @@ from ..base import (
     FileError,
     FolderLock,
     InputError,
+    as_count,
+    as_flag,
+    as_path,
+    as_positive,
     breakable,
     check_seed,
     digest,
-    require_count,
-    require_positive,
 )
 from ..core import CoreSet
 from ..features import fingerprint
@@ -89,20 +91,21 @@ def plan(
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
-    folder = RunFolder(Path(out)) if out is not None else None
+    where, resume = as_path("plan", optional=True, out=out), as_flag("plan", resume=resume)
+    folder = RunFolder(where) if where is not None else None
     started = folder.started() if resume and folder else None
     planner, budget = choose(problem, core, planner, budget, epsilon, started)
-    require_count("plan", budget=budget, block=block)
-    require_positive("plan", checkpoint_seconds=checkpoint_seconds)
+    budget, block = as_count("plan", budget=budget), as_count("plan", optional=True, block=block)
+    checkpoint_seconds = as_positive("plan", checkpoint_seconds=checkpoint_seconds)
     begin = time.perf_counter()
     seed = check_seed(seed)
     share = reality if reality is not None else SHARE if started is None else started.reality
     facing = RealityCheck(
-        problem, share=share, baseline=baseline, budget=int(budget), seed=seed,
+        problem, share=share, baseline=baseline, budget=budget, seed=seed,
         spent=started.reality_queries if started else 0,
     )  # fmt: skip
     judges = Judges(evaluate, certify, seed)
-    with FolderLock(Path(out)) if out is not None else nullcontext() as lock:
+    with FolderLock(where) if where is not None else nullcontext() as lock:
         if folder and folder.blank:  # an earlier run failed before its first answer
             folder.clear()
         if folder and folder.used and not resume:

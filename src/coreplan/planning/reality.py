@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CoreplanError, InputError, Lane
+from ..base import CoreplanError, Lane, as_number
 from ..judge import ENOUGH, LEAST, Reality, Rule, face_reality, price
 from ..planners import Verdict, unresolved, with_reality
 from ..policy import SoftmaxPolicy
@@ -129,10 +129,5 @@ def _failed(fault: BaseException) -> str:
 
 def require_share(share: Any) -> float:
     """`reality` as a float in [0, 1); raises InputError if it is not one."""
-    number = isinstance(share, (int, float)) and not isinstance(share, bool)
-    if not number or not 0.0 <= share < 1.0:
-        raise InputError(
-            f"`plan(reality=...)` is the share of the budget for rollouts of the policy, from 0 (none) to below 1; got "
-            f"{share!r}."
-        )
-    return float(share)
+    what = "the share of the budget for rollouts of the policy, from 0 (none) to below 1"
+    return float(as_number("plan", what, lambda number: 0.0 <= number < 1.0, reality=share))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..base import CoreplanError, InputError, Interrupt, RunError, breakable, require_count
+from ..base import CoreplanError, InputError, Interrupt, RunError, as_count, as_python, breakable
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
@@ -47,10 +47,13 @@ class Judges:
     seed: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.evaluate, bool):  # checked before the first query, not after the last
-            require_count("plan", least=2 if self.evaluate else 0, evaluate=self.evaluate)
-        if not isinstance(self.certify, bool):
-            require_count("plan", certify=self.certify)
+        # Checked before the first query, not after the last.
+        for name, least in (("evaluate", 2), ("certify", 1)):
+            wish = as_python(getattr(self, name))
+            if not isinstance(wish, bool):
+                least = 0 if name == "evaluate" and isinstance(wish, int) and wish == 0 else least
+                wish = as_count("plan", least=least, **{name: wish})
+            object.__setattr__(self, name, wish)
 
     def evaluation(
         self, problem: Problem, policy: SoftmaxPolicy, interrupt: Interrupt

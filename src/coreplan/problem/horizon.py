@@ -31,9 +31,10 @@ from ..base import (
     IntArray,
     SimulatorError,
     States,
+    as_count,
     available_memory,
     plain,
-    require_count,
+    shown,
 )
 from ..features import (
     Features,
@@ -158,22 +159,23 @@ class ClockModel:
         if len(wrong):
             x, a = states[wrong[0]], actions[wrong[0]]
             raise SimulatorError(
-                f"The simulator returned the reward {r[wrong[0]]:.9g} for state {np.asarray(x).tolist()} and action {a}, "
+                f"The simulator returned the reward {r[wrong[0]]:.9g} for state {shown(np.asarray(x))} and action {a}, "
                 f"outside the declared range [{low:g}, {high:g}]. Declare Problem(reward_range=(lowest, highest)) so that "
                 "it holds every reward."
             )
         return r, y
 
 
-def check_horizon(horizon: Any, nodes: Any) -> None:
-    """Raise InputError unless the horizon is a whole number of at least 1, and the nodes lie between 2 and the horizon."""
-    require_count("Problem", horizon=horizon)
-    require_count("Problem", least=2, horizon_nodes=nodes)
+def check_horizon(horizon: Any, nodes: Any) -> tuple[int | None, int | None]:
+    """Both as whole numbers: the horizon at least 1, the nodes between 2 and the horizon; else an InputError."""
+    horizon = as_count("Problem", optional=True, horizon=horizon)
+    nodes = as_count("Problem", least=2, optional=True, horizon_nodes=nodes)
     if nodes is not None and (horizon is None or nodes > horizon):
         raise InputError(
             f"`Problem(horizon_nodes={nodes})` are steps that have features of their own, at most as many as there are "
             f"steps: give a horizon of at least {nodes}; it is {horizon}. Without horizon_nodes every step is one."
         )
+    return horizon, nodes
 
 
 def clocked(fields: dict[str, Any], horizon: int, nodes: int | None) -> dict[str, Any]:

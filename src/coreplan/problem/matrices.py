@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray
+from ..base import FloatArray, InputError, IntArray, as_array, shown
 from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
 from .linear import linear_model, linear_tabular, spelled_out
-from .problem import Problem
+from .problem import Problem, as_range
 from .tables import Tabular, tabular_model
 
 _LARGEST = 100_000_000  # the most pairs S * A that a table may have
@@ -120,7 +120,7 @@ def from_linear(
             raise InputError(f"`from_linear`: {what} has entries that are not finite.")
     X, A = phi.shape[:2]
     R = phi @ weights
-    low, high = _range(R, None, reward_range, with_zero=False)
+    low, high = _range("from_linear", R, None, reward_range, with_zero=False)
     start = np.full(X, 1.0 / X) if nu0 is None else _numbers("nu0", nu0)
     unit, mixes = (R - low) / (high - low), _stochastic(phi) and _stochastic(rows)
     if mixes:
@@ -174,7 +174,7 @@ def _core_pairs(pairs: Any, S: int, A: int) -> tuple[IntArray, IntArray] | None:
     if pairs is None:
         return None
     if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
-        raise InputError(f"`core_pairs` must be (states [m], actions [m]), got {pairs!r}.")
+        raise InputError(f"`core_pairs` must be (states [m], actions [m]), got {shown(pairs)}.")
     states = _indices("core_pairs: states", pairs[0])
     actions = _indices("core_pairs: actions", pairs[1], len(states))
     for what, numbers, most in (("state", states, S), ("action", actions, A)):
@@ -184,22 +184,17 @@ def _core_pairs(pairs: Any, S: int, A: int) -> tuple[IntArray, IntArray] | None:
 
 
 def _range(
-    R: FloatArray, available: NDArray[np.bool_] | None, given: Any, with_zero: bool
+    owner: str, R: FloatArray, available: NDArray[np.bool_] | None, given: Any, with_zero: bool
 ) -> tuple[float, float]:
     """The reward range: that of the rewards of available pairs, or the given one, which must hold them all."""
     used = R if available is None else R[available]
     low, high = float(used.min()), float(used.max())
     if given is not None:
-        try:
-            lowest, highest = (float(number) for number in given)
-        except (TypeError, ValueError):
-            raise InputError(f"`reward_range` must be (lowest, highest), got {given!r}.") from None
-        if not lowest < highest:
-            raise InputError(f"`reward_range` must be (lowest, highest), got {given!r}.")
+        lowest, highest = as_range(owner, given)
         if low < lowest or high > highest:
             raise InputError(
-                f"`reward_range={given!r}` does not hold all rewards: they lie in [{low:.6g}, {high:.6g}]. Widen it, or "
-                "leave it out."
+                f"`{owner}(reward_range={shown(given)})` does not hold all rewards: they lie in "
+                f"[{low:.6g}, {high:.6g}]. Widen it, or leave it out."
             )
         low, high = lowest, highest
     if with_zero:
@@ -223,7 +218,7 @@ def _problem(
             f"The reward of state {x} and action {a} is {R[x, a]}; rewards must be finite. An action that cannot be taken "
             "is left out: use from_pairs."
         )
-    low, high = _range(R, available, reward_range, with_zero=terminal is not None)
+    low, high = _range("from_matrices", R, available, reward_range, with_zero=terminal is not None)
     start = np.full(S, 1.0 / S) if nu0 is None else _numbers("nu0", nu0)
     table = Tabular(np.arange(S), (R - low) / (high - low), start, P=P, available=available)
     own = features is None
@@ -341,7 +336,7 @@ def _numbers(what: str, value: Any) -> FloatArray:
 
 
 def _indices(what: str, value: Any, length: int | None = None) -> NDArray[np.int64]:
-    array = np.asarray(value)
+    array = as_array("matrices", "whole numbers from 0", kinds="fiub", finite=False, **{what: value})
     if array.size == 0 and length is None:
         return np.empty(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (length is not None and len(array) != length):

@@ -17,7 +17,18 @@ import numpy as np
 from numba.extending import is_jitted
 from numpy.typing import NDArray
 
-from ..base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, require_count
+from ..base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    SimulatorError,
+    States,
+    as_count,
+    as_function,
+    as_states,
+    settle,
+    shown,
+)
 
 # Queries that share a stream of noise, and the most per call, for a model without a `block` of its own.
 BLOCK = 65_536
@@ -55,7 +66,9 @@ class FunctionModel:
     block: int = BLOCK  # queries per call at most
 
     def __post_init__(self) -> None:
-        require_count("FunctionModel", n_actions=self.n_actions, block=self.block)
+        settle(self, as_count, "n_actions", "block")
+        settle(self, as_function, "initial", form="initial(rng, n) -> states [n, ...]")
+        settle(self, as_function, "step", form="step(rng, states, actions) -> (rewards, next_states)")
 
 
 class ScalarModel:
@@ -74,11 +87,9 @@ class ScalarModel:
         initial: Callable[[np.random.Generator], Any],
         step: Callable[[np.random.Generator, Any, int], tuple[float, Any]],
     ) -> None:
-        require_count("ScalarModel", n_actions=n_actions)
-        for name, function in (("initial", initial), ("step", step)):
-            if not callable(function):
-                raise InputError(f"`ScalarModel({name}=...)` must be a function, got {function!r}.")
-        self.n_actions, self._initial, self._step = n_actions, initial, step
+        self.n_actions = as_count("ScalarModel", n_actions=n_actions)
+        self._initial = as_function("ScalarModel", "initial(rng) -> state", initial=initial)
+        self._step = as_function("ScalarModel", "step(rng, state, action) -> (reward, next_state)", step=step)
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` draws from nu0, `[n, ...]`."""
@@ -88,7 +99,7 @@ class ScalarModel:
             state = _numeric(drawn)
             if state is None:
                 raise SimulatorError(
-                    f"initial(rng) returned {drawn!r}. It must return one state: a number, or an array of numbers."
+                    f"initial(rng) returned {shown(drawn)}. It must return one state: a number, or an array of numbers."
                 )
             states.append(state)
         return _stack("initial", states)
@@ -116,18 +127,20 @@ def _one_answer(answer: Any, state: Any, action: int) -> tuple[float, NDArray[An
 
 def _not_an_answer(answer: Any, reward: Any, after: Any, state: Any, action: int) -> SimulatorError:
     """The error for what a user's step of one state returned; its parts as numbers, if they are."""
-    told = f"step(rng, state, action) returned {answer!r} for state {state.tolist()} and action {action}"
+    told = f"step(rng, state, action) returned {shown(answer)} for state {shown(state)} and action {action}"
     right = "It must return (reward, next_state): one number as reward, and a number or an array of numbers as state"
     if not isinstance(answer, tuple) or len(answer) != 2:
         what = f"{type(answer).__name__}" + (f" of {len(answer)}" if isinstance(answer, tuple) else "")
         return SimulatorError(f"{told}, a {what}. {right}.")
     if reward is None or reward.ndim:
-        return SimulatorError(f"{told}, whose reward is {answer[0]!r}, not one number. {right}.")
+        return SimulatorError(f"{told}, whose reward is {shown(answer[0])}, not one number. {right}.")
     if after is None:
-        return SimulatorError(f"{told}, whose next state is {answer[1]!r}, not made of numbers. {right}.")
+        return SimulatorError(
+            f"{told}, whose next state is {shown(answer[1])}, not made of numbers. {right}."
+        )
     return SimulatorError(
         f"{told}, whose next state has shape {after.shape} where the state has shape {state.shape}. {right}, of the "
-        f"shape that it was given: like {state.tolist()}."
+        f"shape that it was given: like {shown(state)}."
     )
 
 
@@ -169,14 +182,16 @@ class NoiseModel:
         noise_dimension: int,
         initial_noise_dimension: int | None = None,
     ) -> None:
-        require_count("NoiseModel", n_actions=n_actions, initial_noise_dimension=initial_noise_dimension)
-        require_count("NoiseModel", least=0, noise_dimension=noise_dimension)
-        for name, function in (("initial", initial), ("step", step)):
-            if not callable(function):
-                raise InputError(f"`NoiseModel({name}=...)` must be a function, got {function!r}.")
-        _require_initial(initial, initial_noise_dimension)
-        self.n_actions, self._initial, self._step = n_actions, initial, step
-        self.noise_dimension, self.initial_noise_dimension = noise_dimension, initial_noise_dimension
+        k0 = as_count("NoiseModel", optional=True, initial_noise_dimension=initial_noise_dimension)
+        self.n_actions = as_count("NoiseModel", n_actions=n_actions)
+        self.noise_dimension = as_count("NoiseModel", least=0, noise_dimension=noise_dimension)
+        form = "initial(rng, n) -> states [n, ...]" if k0 is None else "initial(noise) -> states [n, ...]"
+        self._initial = as_function("NoiseModel", form, initial=initial)
+        self._step = as_function(
+            "NoiseModel", "step(states, actions, noise) -> (rewards, next_states)", step=step
+        )
+        self.initial_noise_dimension = k0
+        _require_initial(initial, k0)
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` draws from nu0, `[n, ...]`."""
@@ -234,15 +249,15 @@ class CompiledModel:
     noise_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("CompiledModel", n_actions=self.n_actions)
-        require_count("CompiledModel", least=0, noise_dimension=self.noise_dimension)
+        settle(self, as_count, "n_actions")
+        settle(self, as_count, "noise_dimension", least=0)
         if (self.noise_kernel is None) != (self.noise_dimension is None):
             raise InputError("`CompiledModel` takes noise_kernel and noise_dimension together, or neither.")
         noise = () if self.noise_kernel is None else ("noise_kernel",)
         for name in ("initial_kernel", "step_kernel", *noise):
             if not is_jitted(getattr(self, name)):
                 raise InputError(
-                    f"`CompiledModel({name}=...)` must be a Numba function, got {getattr(self, name)!r}. "
+                    f"`CompiledModel({name}=...)` must be a Numba function, got {shown(getattr(self, name))}. "
                     "Decorate it with @numba.njit(cache=True), or use FunctionModel for NumPy functions."
                 )
 

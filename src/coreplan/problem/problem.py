@@ -9,7 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import InputError, IntArray, SimulatorError, States, changed_input, plain, read_only
+from ..base import (
+    InputError,
+    IntArray,
+    SimulatorError,
+    States,
+    as_array,
+    as_function,
+    as_name,
+    as_number,
+    changed_input,
+    plain,
+    read_only,
+    settle,
+    shown,
+)
 from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
 from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
@@ -68,7 +82,12 @@ class Problem:
     horizon_nodes: int | None = None
 
     def __post_init__(self) -> None:
-        check_horizon(self.horizon, self.horizon_nodes)
+        settle(self, as_name, "name")
+        horizon, nodes = check_horizon(self.horizon, self.horizon_nodes)
+        self._set(horizon=horizon, horizon_nodes=nodes)
+        settle(self, as_function, "tabular", form="tabular() -> Tabular")
+        settle(self, as_function, "mask", form="mask(states) -> bool [n, A]")
+        settle(self, as_function, "ends", form="ends(states) -> bool [n]")
         has_clock_already = self._keep_clock()
         if not isinstance(self.model, Model):
             raise InputError(
@@ -82,21 +101,13 @@ class Problem:
                 f"`Problem(features=...)` must be a feature map; {type(self.features).__name__} has no "
                 f"{', '.join(missing)}. FunctionFeatures makes one from a function."
             )
-        discount = _number("discount", self.discount)
-        if not 0.0 < discount < 1.0 and (discount != 1.0 or self.horizon is None):
+        discount = as_number("Problem", discount=self.discount)
+        if not 0.0 < discount < 1.0 and (discount != 1.0 or horizon is None):
             raise InputError(
-                f"`Problem(discount=...)` must lie strictly between 0 and 1, got {self.discount!r}. Discount 1 needs an "
-                "end: `Problem(discount=1, horizon=n)` plans for n steps."
+                f"`Problem(discount=...)` must lie strictly between 0 and 1, got {shown(self.discount)}. Discount 1 needs "
+                "an end: `Problem(discount=1, horizon=n)` plans for n steps."
             )
-        if not isinstance(self.reward_range, (tuple, list)) or len(self.reward_range) != 2:
-            raise InputError(
-                f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}."
-            )
-        low, high = (_number("reward_range", v) for v in self.reward_range)
-        if not low < high:
-            raise InputError(
-                f"`Problem(reward_range=...)` must be (lowest, highest), got {self.reward_range!r}."
-            )
+        low, high = as_range("Problem", self.reward_range)
         if self.model.n_actions != self.features.n_actions:
             raise InputError(
                 f"The model has {self.model.n_actions} actions and the features {self.features.n_actions}; "
@@ -111,11 +122,7 @@ class Problem:
             return
         if self.mask is not None:
             self._apply_mask(self.mask)
-        if self.ends is not None and not callable(self.ends):
-            raise InputError(
-                f"`Problem(ends=...)` must be a function: ends(states) -> bool [n]; got {self.ends!r}."
-            )
-        if self.has_ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+        if self.has_ends and not low <= 0.0 <= high:
             raise InputError(
                 "A process that ends pays 0 afterwards, so `Problem(reward_range=...)` must contain 0; got "
                 f"{self.reward_range}."
@@ -155,10 +162,6 @@ class Problem:
         return False
 
     def _apply_mask(self, mask: Mask) -> None:
-        if not callable(mask):
-            raise InputError(
-                f"`Problem(mask=...)` must be a function: mask(states) -> bool [n, A]; got {mask!r}."
-            )
         features, tabular = self.features, self.tabular
         # Not if they are masked already, as in a copy made by dataclasses.replace.
         if not isinstance(features, MaskedFeatures) or features.mask is not mask:
@@ -257,10 +260,19 @@ def with_horizon(
     return replace(problem, **changes)
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
-        raise InputError(f"`Problem({name}=...)` must be made of finite numbers, got {value!r}.")
-    return float(value)
+def as_range(owner: str, reward_range: Any) -> tuple[float, float]:
+    """(lowest, highest) as floats: finite, and so far apart that rewards can be told from each other; else an InputError."""
+    form = "(lowest, highest), two finite numbers"
+    pair = as_array(owner, form, 1, reward_range=reward_range).astype(float)
+    if pair.shape != (2,) or not pair[0] < pair[1]:
+        raise InputError(f"`{owner}(reward_range=...)` must be {form}, got {shown(reward_range)}.")
+    low, high = pair.tolist()
+    if not 1e-300 < high - low < 1e300 or (high - low) < 1e-12 * max(abs(low), abs(high)):
+        raise InputError(
+            f"`{owner}(reward_range=...)` is {shown(reward_range)}, whose width is lost in rounding: rewards are mapped to "
+            "[0, 1] by it. Give a range of ordinary numbers; scale the rewards if they are not."
+        )
+    return low, high
 
 
 def masked_table(table: Tabular, features: MaskedFeatures) -> Tabular:

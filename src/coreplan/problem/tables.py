@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError, States
+from ..base import FloatArray, InputError, States, shown
 from .model import CompiledModel
 
 
@@ -63,7 +63,7 @@ class Tabular:
         if not available.any(axis=1).all():
             x = int(np.argmin(available.any(axis=1)))
             raise InputError(
-                f"No action of state {np.asarray(self.states[x]).tolist()} is available; each state needs one."
+                f"No action of state {shown(np.asarray(self.states[x]))} is available; each state needs one."
             )
         rows = available.ravel()
         object.__setattr__(self, "available", available)
@@ -213,9 +213,7 @@ def check_policy(pi: FloatArray, X: int, A: int, available: NDArray[np.bool_] | 
     wrong = np.flatnonzero(~((pi >= 0).all(axis=1) & (np.abs(pi.sum(axis=1) - 1.0) <= 1e-8)))
     if len(wrong):
         x = int(wrong[0])
-        raise InputError(
-            f"pi(.|x={x}) is not a distribution: {pi[x][:8].tolist()} sums to {pi[x].sum():.9g}."
-        )
+        raise InputError(f"pi(.|x={x}) is not a distribution: {shown(pi[x])} sums to {pi[x].sum():.9g}.")
     if available is not None and (pi[~available] != 0).any():
         x, a = divmod(int(np.argmax((pi != 0) & ~available)), A)
         raise InputError(f"pi(a={a}|x={x}) is {pi[x, a]:.9g}, but action {a} is unavailable at state {x}.")

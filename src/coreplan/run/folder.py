@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..base import FileError, FolderLock, digest, files, restore, state_of
+from ..base import FileError, FolderLock, digest, files, restore, shown, state_of
 from ..core import CORE_FILE, CoreSet
 from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
@@ -179,7 +179,7 @@ class RunFolder:
                     else ""
                 )
                 raise FileError(
-                    f"{self.path} holds another run: its {key} is {old!r}, and now it is {new!r}. {contains}"
+                    f"{self.path} holds another run: its {key} is {shown(old)}, and now it is {shown(new)}. {contains}"
                     "Resume with the settings it was started with, or give another folder."
                 )
         return widened

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import InputError, Interrupt, check_seed, planner_stream, require_count, restore, state_of
+from ..base import InputError, Interrupt, as_count, check_seed, planner_stream, restore, state_of
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,
@@ -58,7 +58,7 @@ def steps(
     It ends when the budget is used up or the planner is done, or when the caller stops iterating. `value(policy)` adds a
     column to the rows.
     """
-    require_count("steps", stride=stride)
+    stride = as_count("steps", stride=stride)
     run = Run.of(problem, planner, core=core, budget=budget, seed=seed, block=block, value=value)
     run.warm_up()
     yield run.step_here()
@@ -108,7 +108,7 @@ class Run:
             raise InputError(f"A run needs a Problem, got {type(problem).__name__}.")
         require_planner(planner)
         budget = planner.first_budget if budget is None else budget
-        require_count("steps", budget=budget, block=block)
+        budget, block = as_count("steps", budget=budget), as_count("steps", optional=True, block=block)
         core, setup = setup_for(problem, planner, core, budget)
         planner = resolved(planner, setup)
         return cls(problem, core, planner, seed=check_seed(seed), block=block, value=value)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray
+from ..base import FloatArray, InputError, IntArray, as_python, shown
 from ..core import Lift
 from ..features import take_packed
 from .policy_iteration import FixedPoint, SampledModel
@@ -48,18 +48,24 @@ class Accuracy(NamedTuple):
         """The accuracy given by a number, or by a text such as "1%"; None for None."""
         if wish is None:
             return None
-        text = str(wish).strip()
+        given = as_python(wish)
+        text = given.strip() if isinstance(given, str) else ""
         relative = text.endswith("%")
         try:
-            epsilon = float(text.removesuffix("%")) / (100.0 if relative else 1.0)
+            number = given if isinstance(given, (int, float)) else float(text.removesuffix("%"))
         except ValueError:
-            epsilon = np.nan
-        if isinstance(wish, bool) or not 0.0 < epsilon < 1.0:
+            number = np.nan
+        if isinstance(given, bool) or not 0 < number < (100 if relative else 1):
             raise InputError(
                 f"An accuracy (epsilon) is a normalised value between 0 and 1, such as 0.01, or a fraction of the gain "
-                f"of the optimum over the uniform policy, such as '1%'; got {wish!r}."
+                f"of the optimum over the uniform policy, such as '1%'; got {shown(wish)}."
             )
-        return cls(epsilon, relative)
+        return cls(float(number) / (100.0 if relative else 1.0), relative)
+
+    @property
+    def spelled(self) -> float | str:
+        """The accuracy as a setting, in one spelling: a number, or a text such as "1%"."""
+        return f"{100.0 * self.epsilon:.15g}%" if self.relative else self.epsilon
 
     def target(self, scale: float) -> float:
         """The accuracy as a normalised value, if the optimum is `scale` above the uniform policy."""

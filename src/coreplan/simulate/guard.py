@@ -24,6 +24,7 @@ from ..base import (
     native,
     plain,
     read_only,
+    shown,
 )
 from ..problem import CompiledModel, Problem, ScalarModel
 
@@ -81,7 +82,7 @@ class Guard:
         for n in range(len(actions)):
             if one[0][n] != two[0][n] or one[1][n].tobytes() != two[1][n].tobytes():
                 raise SimulatorError(
-                    f"step gave two answers to state {np.asarray(states[n]).tolist()}, action {actions[n]} and one noise. "
+                    f"step gave two answers to state {shown(np.asarray(states[n]))}, action {actions[n]} and one noise. "
                     "Take all randomness from `noise` and keep nothing between calls, or use FunctionModel."
                 )
 
@@ -153,7 +154,7 @@ class Guard:
         like = self.like
         assert like is not None
         if states.shape != (n, *like.shape[1:]):
-            one = "" if self.free or not like.size else f", each like {np.asarray(like[0]).tolist()}"
+            one = "" if self.free or not like.size else f", each like {shown(np.asarray(like[0]))}"
             raise SimulatorError(
                 f"{name} must return {n} states in an array of shape {(n, *like.shape[1:])}, like the core "
                 f"set's states{one}; got shape {states.shape}."
@@ -195,13 +196,13 @@ class Guard:
     def raise_bad_state(self, name: str, state: Any) -> NoReturn:
         """Raise the error for a state with NaN or infinity."""
         raise SimulatorError(
-            f"The simulator's {name} returned the state {np.asarray(state).tolist()}, which is not finite."
+            f"The simulator's {name} returned the state {shown(np.asarray(state))}, which is not finite."
         )
 
     def raise_bad_reward(self, state: Any, action: int, reward: float) -> NoReturn:
         """Raise the error for a reward that is not finite or outside its range; it names the pair and the value."""
         low, high = self.problem.reward_range
-        pair = f"state {np.asarray(state).tolist()} and action {action}"
+        pair = f"state {shown(np.asarray(state))} and action {action}"
         if not np.isfinite(reward):
             raise SimulatorError(
                 f"The simulator returned the reward {reward} for {pair}; rewards must be finite."
@@ -267,4 +268,4 @@ def _batch(arguments: tuple[Any, ...]) -> str:
     if len(arguments) == 2:
         return f"It was asked for {arguments[1]} initial states."
     states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
-    return f"The batch held {len(actions)} pairs, the first with state {states[0].tolist()} and action {actions[0]}."
+    return f"The batch held {len(actions)} pairs, the first with state {shown(states[0])} and action {actions[0]}."

@@ -20,8 +20,8 @@ from ..base import (
     IntArray,
     Lane,
     States,
+    as_count,
     at_the_door,
-    require_count,
     restore,
     simulator_stream,
     state_of,
@@ -319,8 +319,7 @@ def block_of(problem: Problem) -> int:
     A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
     """
     block = getattr(problem.model, "block", BLOCK)
-    require_count(type(problem.model).__name__, block=block)
-    return int(block)
+    return int(as_count(type(problem.model).__name__, block=block))
 
 
 def _joined(parts: list[tuple[FloatArray, States]]) -> tuple[FloatArray, States]:

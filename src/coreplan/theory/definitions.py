@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog, nnls
 
-from ..base import FloatArray, InputError, require_positive
+from ..base import FloatArray, InputError, as_positive
 from ..core import convex_coefficients
 from .operators import policy_values
 from .tables import Enumerated
@@ -44,8 +44,7 @@ def best_fit(Phi: Any, y: FloatArray, D: float | None = None) -> BestFit:
     squares, Lawson & Hanson, ch. 23); n is decreasing, and bisection finds the t with n(t) = D. The multipliers certify
     the answer.
     """
-    if D is not None:
-        require_positive("best_fit", D=D)
+    D = as_positive("best_fit", optional=True, D=D)
     scale = float(abs(Phi).max())
     if not np.isfinite(y).all() or not np.isfinite(scale):
         raise InputError("A fit needs finite features and values.")
@@ -164,7 +163,7 @@ def inherent_bellman_error(
     leave the ball. With one state, unit features and two actions, theta' = D e_1 is backed up to a vector of norm
     about gamma D sqrt(2), which is outside for every gamma above 1/sqrt(2), however large D is.
     """
-    require_positive("inherent_bellman_error", D=D)
+    D = as_positive("inherent_bellman_error", D=D)
     gamma, R = e.discount, e.radius
     fit = linear_fit(e)
     high = fit.reward_error + gamma * R * D * fit.transition_error

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, require_count, require_positive
+from ..base import FloatArray, as_count, as_number, as_positive, several
 from ..core import CoreSet
 from ..features import checked
 from ..planners import CoreMirror, CoreSetup
@@ -46,27 +46,24 @@ def mirror_bound(*, T: int, beta: float, A: int, discount: float, bellman_error:
 
     `bellman_error` is the eps of (M5), which is 0 for a linear MDP.
     """
-    require_count("mirror_bound", T=T, A=A)
-    require_positive("mirror_bound", beta=beta)
-    H = _horizon("mirror_bound", discount)
-    if not 0 <= bellman_error < math.inf:
-        raise InputError(
-            f"`mirror_bound(bellman_error=...)` must be a finite number of at least 0, got {bellman_error!r}."
-        )
+    T, A = several(as_count, "mirror_bound", T=T, A=A)
+    beta, H = as_positive("mirror_bound", beta=beta), _horizon("mirror_bound", discount)
+    least = "a finite number of at least 0"
+    bellman_error = as_number("mirror_bound", least, lambda e: e >= 0.0, bellman_error=bellman_error)
     return MirrorBound(H / T, math.log(A) / (beta * T), beta * H**3 / 4, 2 * bellman_error)
 
 
 def best_beta(*, T: int, A: int, discount: float) -> float:
     """The beta that minimises the bound: 2 sqrt(log A / (T H^3)), which makes it H/T + sqrt(H^3 log A / T)."""
-    require_count("best_beta", T=T, A=A)
+    T, A = several(as_count, "best_beta", T=T, A=A)
     H = _horizon("best_beta", discount)
     return 2 * math.sqrt(math.log(max(A, 2)) / (T * H**3))  # with one action any rate will do
 
 
 def mirror_queries(epsilon: float, *, m: int, A: int, discount: float) -> int:
     """The number of queries after which the bound, at the best beta, is at most epsilon: O(m H^3 log A / epsilon^2)."""
-    require_count("mirror_queries", m=m, A=A)
-    require_positive("mirror_queries", epsilon=epsilon)
+    m, A = several(as_count, "mirror_queries", m=m, A=A)
+    epsilon = as_positive("mirror_queries", epsilon=epsilon)
     H = _horizon("mirror_queries", discount)
     c = math.sqrt(H**3 * math.log(max(A, 2)))
     root = (c + math.sqrt(c * c + 4 * epsilon * H)) / (2 * epsilon)  # epsilon T - c sqrt(T) - H = 0
@@ -74,9 +71,8 @@ def mirror_queries(epsilon: float, *, m: int, A: int, discount: float) -> int:
 
 
 def _horizon(owner: str, discount: float) -> float:
-    if not 0 <= discount < 1:
-        raise InputError(f"`{owner}(discount=...)` must be in [0, 1), got {discount!r}.")
-    return 1.0 / (1.0 - discount)
+    gamma = as_number(owner, "a number from 0 to below 1", lambda g: 0.0 <= g < 1.0, discount=discount)
+    return float(1.0 / (1.0 - gamma))
 
 
 class Sweeps(NamedTuple):

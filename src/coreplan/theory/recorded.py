@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, IntArray, require_count
+from ..base import FloatArray, IntArray, as_count, several
 from ..core import CoreSet
 from ..planners import CoreSetup, PrimalDual
 from ..problem import Problem
@@ -146,17 +146,18 @@ def duality_gaps(
     for as many evenly spaced ones of a longer run; `every` sets another spacing. The run is that of `coreplan.steps` with
     this planner, budget and seed.
     """
-    require_count("duality_gaps", budget=budget, points=points, every=every)
+    budget, points = several(as_count, "duality_gaps", budget=budget, points=points)
+    every = as_count("duality_gaps", optional=True, every=every)
     e = Enumerated.of(problem)
     star = Comparators.of(e)
-    planner = planner.resolve(CoreSetup.with_core(problem, CoreSet.of(problem), int(budget)))
+    planner = planner.resolve(CoreSetup.with_core(problem, CoreSet.of(problem), budget))
     assert planner.K is not None
-    T = int(budget) // (planner.K + 1)
-    every = -(-T // _MOST) if every is None else int(every)
+    T = budget // (planner.K + 1)
+    every = -(-T // _MOST) if every is None else every
     marks = np.unique(np.linspace(0, (T - 1) // every, points).round().astype(int))
     sums, rows = np.zeros(2), []
     before: tuple[FloatArray, FloatArray] | None = None  # Theta_t and lambda_t, which iteration t starts from
-    for t, step in enumerate(steps(problem, planner, budget=int(budget), seed=seed)):
+    for t, step in enumerate(steps(problem, planner, budget=budget, seed=seed)):
         if before is not None:
             n = (t - 1) // every
             terms = _terms(e, star, planner, step.state.theta, *before)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from ..base import InputError, require_count, require_positive
+from ..base import InputError, as_choice, as_count, as_number, as_positive, several
 from ..core import Frame
 from ..features import Phi
 from ..planners import best_K, best_rates, constants
@@ -58,16 +59,14 @@ def bound(
     H(pi*|pi_1), by default its bound log A. `q_error` = E[eps_piout], `bellman_error` = IBE,
     `core_error` = <mu*, eps_core>.
     """
-    require_count("bound", T=T, K=K, m=m, A=A)
-    require_positive("bound", eta=eta, beta=beta, alpha=alpha, R=R, D=D)
-    errors = {"q_error": q_error, "bellman_error": bellman_error, "core_error": core_error}
-    entropies = {"relative_entropy": relative_entropy, "policy_entropy": policy_entropy}
-    for name, number in (errors | entropies).items():
-        if number is not None and not 0 <= number < math.inf:
-            raise InputError(f"`bound({name}=...)` must be a finite number of at least 0, got {number!r}.")
+    T, K, m, A = several(as_count, "bound", T=T, K=K, m=m, A=A)
+    eta, beta, alpha, R, D = several(as_positive, "bound", eta=eta, beta=beta, alpha=alpha, R=R, D=D)
+    q_error, bellman_error, core_error = several(
+        _error, "bound", q_error=q_error, bellman_error=bellman_error, core_error=core_error
+    )
     _check_scale("bound", m, R, D)
-    kl = math.log(m) if relative_entropy is None else relative_entropy
-    entropy = math.log(A) if policy_entropy is None else policy_entropy
+    kl = math.log(m) if relative_entropy is None else _error("bound", relative_entropy=relative_entropy)
+    entropy = math.log(A) if policy_entropy is None else _error("bound", policy_entropy=policy_entropy)
     return Bound(
         lambda_start=kl / (eta * T),
         policy_start=entropy / (beta * T),
@@ -116,10 +115,11 @@ def tuned(
     """
     if (epsilon is None) == (budget is None):
         raise InputError("`tuned` takes either epsilon or budget.")
-    require_count("tuned", m=m, A=A, budget=budget)
-    require_positive("tuned", R=R, D=D, epsilon=epsilon)
-    if split not in ("best", "paper"):
-        raise InputError(f"`tuned(split=...)` must be best or paper, got {split!r}.")
+    m, A = several(as_count, "tuned", m=m, A=A)
+    budget = as_count("tuned", optional=True, budget=budget)
+    R, D = several(as_positive, "tuned", R=R, D=D)
+    epsilon = as_positive("tuned", optional=True, epsilon=epsilon)
+    split = as_choice("tuned", ("best", "paper"), split=split)
     _check_scale("tuned", m, R, D)
     c1, c2 = constants(m, A, R, D)
     ratio = (c1 / c2) ** 2 if split == "best" else m**2 * math.log(m * A)  # T : K
@@ -147,6 +147,10 @@ def tuned(
     eta, beta, alpha = best_rates(m, A, R, D, T, K)
     total = bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D)
     return Tuned(T=T, K=K, eta=eta, beta=beta, alpha=alpha, D=D, bound=total)
+
+
+def _error(owner: str, **given: Any) -> float:
+    return float(as_number(owner, "a finite number of at least 0", lambda number: number >= 0.0, **given))
 
 
 def _check_scale(owner: str, m: int, R: float, D: float) -> None:

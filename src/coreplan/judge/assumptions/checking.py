@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...base import InputError, Lane, as_generator, key_of, require_count
+from ...base import InputError, Lane, as_count, as_generator, key_of
 from ...core import CoreSet, Frame, Pool, rollout_pool
 from ...problem import Problem
 from ...sampled import draw
@@ -42,7 +42,7 @@ def check(
         raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`check(core=...)` must be a CoreSet(states, actions), got {type(core).__name__}.")
-    require_count("check", least=100, queries=queries)
+    queries = as_count("check", least=100, queries=queries)
     rng = as_generator(seed)
     if core is None and problem.core_pairs is not None:
         core = CoreSet.of(problem)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +19,11 @@ from ...base import (
     FloatArray,
     InputError,
     Lane,
+    as_count,
     as_generator,
     available_memory,
     checks,
     key_of,
-    require_count,
 )
 from ...core import CoreSet
 from ...features import fingerprint
@@ -32,7 +31,7 @@ from ...policy import SoftmaxPolicy, policy_of
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
-from ..value import Evaluation, evaluate
+from ..value import Evaluation, as_confidence, evaluate
 from .alone import fit_on_rollouts
 from .condition import Condition, check_condition
 from .first_half import Basis, Means, PolicyValues
@@ -145,8 +144,9 @@ def certify(
     no method can exclude what it has not sampled.
     """
     policy = policy_of("certify", policy)
-    core = _checked(problem, core, policy, theta, queries, confidence)
-    budget, rng, why = int(queries), as_generator(seed), _no_upper(problem, core)
+    core = _checked(problem, core, policy, theta)
+    budget, confidence = as_count("certify", queries=queries), as_confidence("certify", confidence)
+    rng, why = as_generator(seed), _no_upper(problem, core)
     if core is None or why:
         if theta is not None:
             raise InputError(
@@ -171,7 +171,7 @@ def certify(
     condition = check_condition(simulator, basis, rule.fit.theta, second, met, left, rng)
     upper = min(upper + condition.excess, 1.0)
     return Certificate(
-        lower=lower.bound, upper=upper, confidence=float(confidence), assumes=_assumptions(condition, lower.bound, upper),
+        lower=lower.bound, upper=upper, confidence=confidence, assumes=_assumptions(condition, lower.bound, upper),
         holds=condition.holds and lower.bound <= upper,
         queries=simulator.queries, initial_draws=simulator.initial_draws, condition=condition,
         exact=_exact(problem, policy),
@@ -187,7 +187,7 @@ def _below(
     values = fit_on_rollouts(simulator, policy, int(_FIT * queries), rng)
     lower = lower_bound(simulator, policy, values, queries - simulator.queries, 1 - confidence, rng)
     return Certificate(
-        lower=lower.bound, upper=None, confidence=float(confidence), assumes=(_RANGE, why), holds=None,
+        lower=lower.bound, upper=None, confidence=confidence, assumes=(_RANGE, why), holds=None,
         queries=simulator.queries, initial_draws=simulator.initial_draws, condition=None, exact=_exact(problem, policy),
     )  # fmt: skip
 
@@ -238,9 +238,7 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     )
 
 
-def _checked(
-    problem: Any, core: Any, policy: Any, theta: Any, queries: Any, confidence: Any
-) -> CoreSet | None:
+def _checked(problem: Any, core: Any, policy: Any, theta: Any) -> CoreSet | None:
     """The core set, or None if there is none; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
@@ -256,10 +254,6 @@ def _checked(
         )
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`certify(core=...)` must be a CoreSet or None, got {type(core).__name__}.")
-    real = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
-    if not real or not 0.0 < float(confidence) < 1.0:
-        raise InputError(f"`certify(confidence=...)` must lie strictly between 0 and 1, got {confidence!r}.")
-    require_count("certify", queries=queries)
     d = problem.features.dimension
     if theta is not None and (np.shape(theta) != (d,) or not np.isfinite(theta).all()):
         raise InputError(

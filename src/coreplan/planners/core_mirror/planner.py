@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base import InputError, require_positive
+from ...base import InputError, as_choice, as_number, as_positive, settle
 from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
@@ -64,24 +64,15 @@ class CoreMirror(Planner):
     allocation: str = "even"
 
     def __post_init__(self) -> None:
-        require_positive("CoreMirror", beta=self.beta, step=self.step)
-        for name, value, options in (
-            ("output", self.output, OUTPUTS),
-            ("allocation", self.allocation, ALLOCATIONS),
-        ):
-            if value not in options:
-                raise InputError(
-                    f"`CoreMirror({name}=...)` must be one of {', '.join(options)}; got {value!r}."
-                )
-        if self.step is not None and self.step > 1:
-            raise InputError(f"`CoreMirror(step=...)` must be at most 1, the whole way; got {self.step!r}.")
+        settle(self, as_positive, "beta")
+        settle(self, as_choice, "output", options=OUTPUTS)
+        settle(self, as_choice, "allocation", options=ALLOCATIONS)
+        whole = "a number above 0 and at most 1, the whole way"
+        settle(self, as_number, "step", what=whole, good=lambda step: 0.0 < step <= 1.0)
         if self.output == "random" and self.beta is None:
             raise InputError(
                 "`CoreMirror(output='random')` is for a constant rate: give `beta` too, or take output='softmax'."
             )
-        for name in ("beta", "step"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else float(value))
 
     def resolve(self, setup: CoreSetup) -> CoreMirror:
         if setup.budget < setup.m:

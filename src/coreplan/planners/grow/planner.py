@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, States, require_count, require_positive
+from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, settle
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
 from ...sampled import Beliefs, Equations, WeightedSamples, gram, greedy, grown, kept_gain
@@ -98,10 +98,9 @@ class Grow(Planner):
     ridge: float = 1e-2
 
     def __post_init__(self) -> None:
-        require_count("Grow", least=2, rounds=self.rounds)
-        require_positive("Grow", ridge=self.ridge, horizon=self.horizon)
-        if self.horizon < 1:
-            raise InputError(f"`Grow(horizon=...)` must be at least 1, got {self.horizon!r}.")
+        settle(self, as_count, "rounds", least=2)
+        settle(self, as_positive, "ridge")
+        settle(self, as_number, "horizon", what="a finite number of at least 1", good=lambda h: h >= 1.0)
 
     def resolve(self, setup: Setup) -> Grow:
         if setup.dimension > LARGEST:

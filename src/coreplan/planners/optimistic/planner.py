@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, require_count, require_positive
+from ...base import FloatArray, InputError, as_count, as_number, as_positive, settle
 from ...features import Phi, length
 from ...sampled import Beliefs, Stored
 from ...simulate import Answers, Ask
@@ -89,12 +89,11 @@ class OptimisticPrimalDual(Planner):
     n_initial: int = 8
 
     def __post_init__(self) -> None:
-        require_count("OptimisticPrimalDual", steps=self.steps, n_initial=self.n_initial)
-        require_positive("OptimisticPrimalDual", beta=self.beta, restart=self.restart)
-        if not self.restart < 1:
-            raise InputError(
-                f"`OptimisticPrimalDual(restart=...)` must be between 0 and 1, got {self.restart!r}."
-            )
+        settle(self, as_count, "steps", "n_initial")
+        settle(self, as_positive, "beta")
+        settle(
+            self, as_number, "restart", what="a number between 0 and 1", good=lambda share: 0.0 < share < 1.0
+        )
 
     def resolve(self, setup: CoreSetup) -> OptimisticPrimalDual:
         if setup.budget < setup.m:
@@ -129,7 +128,7 @@ class OptimisticPrimalDual(Planner):
 
     def on(self, stored: Stored, iterations: int = 300) -> Solved:
         """Play the same game on stored samples, with full gradients and without new queries."""
-        require_count("OptimisticPrimalDual.on", iterations=iterations)
+        iterations = as_count("OptimisticPrimalDual.on", iterations=iterations)
         planner = self.bind(CoreSetup.of_stored(stored))
         state = planner.init(np.random.default_rng(0))
         state.r[:] = stored.rewards

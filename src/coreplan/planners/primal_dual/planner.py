@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import FloatArray, InputError, require_count, require_positive
+from ...base import FloatArray, InputError, as_choice, as_count, as_positive, settle, shown
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -68,18 +68,9 @@ class PrimalDual(Planner):
     output: str = "random"
 
     def __post_init__(self) -> None:
-        if isinstance(self.K, float) and self.K.is_integer():
-            object.__setattr__(self, "K", int(self.K))  # such as 1e3 on the command line
-        require_positive("PrimalDual", eta=self.eta, beta=self.beta, alpha=self.alpha, D=self.D)
-        require_count("PrimalDual", K=self.K)
-        if self.output not in OUTPUTS:
-            raise InputError(
-                f"`PrimalDual(output=...)` must be one of {', '.join(OUTPUTS)}; got {self.output!r}."
-            )
-
-        for name, kind in (("eta", float), ("beta", float), ("alpha", float), ("D", float), ("K", int)):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else kind(value))
+        settle(self, as_positive, "eta", "beta", "alpha", "D")
+        settle(self, as_count, "K")
+        settle(self, as_choice, "output", options=OUTPUTS)
 
     def resolve(self, setup: CoreSetup) -> PrimalDual:
         m, A, R = setup.m, setup.n_actions, setup.radius
@@ -216,7 +207,9 @@ def _vector(name: str, value: Any) -> FloatArray:
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"`PrimalDual({name}=...)` must be an array of numbers, got {value!r}.") from None
+        raise InputError(
+            f"`PrimalDual({name}=...)` must be an array of numbers, got {shown(value)}."
+        ) from None
 
 
 # The rates that minimise Theorem 1's optimisation error (`thm:main`), in closed form.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, SimulatorError, States
+from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_array, shown
 from ...features import Features, terminal_pairs, widened, with_terminal
 from ..model import Model
 from ..problem import Problem
@@ -93,7 +93,7 @@ def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[
         )
     if not isinstance(actions, (list, tuple, np.ndarray)):
         raise InputError(
-            f"`actions=[...]` must be a list of the values that actions stand for, got {actions!r}."
+            f"`actions=[...]` must be a list of the values that actions stand for, got {shown(actions)}."
         )
     if len(actions) == 0:
         raise InputError("`actions=[...]` must name at least one action.")
@@ -103,7 +103,7 @@ def action_values(space: Any, actions: Sequence[Any] | None, name: str) -> list[
     shape = tuple(space.shape)
     for value in values:
         if value.size != int(np.prod(shape)):
-            raise InputError(f"`actions=[...]`: {value.tolist()} does not fit the action space {space}.")
+            raise InputError(f"`actions=[...]`: {shown(value)} does not fit the action space {space}.")
     return [value.reshape(shape) for value in values]
 
 
@@ -118,14 +118,11 @@ def reward_bounds(given: Any, known: tuple[float, float] | None, name: str) -> t
             f"The rewards of {name} are not known to coreplan. Give reward_range=(lowest, highest): "
             "every reward must lie within, and 0 is added for the time after the end."
         )
-    numbers = isinstance(bounds, (tuple, list)) and all(
-        isinstance(b, (int, float, np.number)) for b in bounds
-    )
-    if not numbers or len(bounds) != 2 or not np.isfinite(bounds).all():
-        raise InputError(f"`reward_range` must be (lowest, highest), two finite numbers, got {bounds!r}.")
-    if bounds[0] > bounds[1]:
-        raise InputError(f"`reward_range` must be (lowest, highest), got {bounds!r}.")
-    return widened((float(bounds[0]), float(bounds[1])))
+    form = "(lowest, highest), two finite numbers"
+    pair = as_array("from_gymnasium", form, 1, reward_range=bounds).astype(float).tolist()
+    if len(pair) != 2 or pair[0] > pair[1]:
+        raise InputError(f"`reward_range` must be {form}, got {shown(bounds)}.")
+    return widened((pair[0], pair[1]))
 
 
 def terminal_problem(
@@ -162,7 +159,7 @@ def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, In
         states, actions = np.asarray(pairs[0], dtype=np.float64), np.asarray(pairs[1])
     except (TypeError, ValueError, IndexError):
         raise InputError(
-            f"`core_pairs` must be (states, actions), two arrays of numbers, got {pairs!r}."
+            f"`core_pairs` must be (states, actions), two arrays of numbers, got {shown(pairs)}."
         ) from None
     if states.ndim != 2 or states.shape[1] not in (columns, columns + 1):
         raise InputError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_states
+from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, shown
 from ...features import ended, terminated
 from ..model import Model
 
@@ -45,7 +45,7 @@ class StateModel:
         env.reset(seed=0)
         first = np.array(get_state(env))  # a copy, since an environment may change its state in place
         if first.dtype.kind not in "fiub" or first.size == 0:
-            raise InputError(f"The state must be an array of real numbers, got {first!r}. {CURES}")
+            raise InputError(f"The state must be an array of real numbers, got {shown(first)}. {CURES}")
         self.first, self.shape, self.columns = first, first.shape, first.size
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
@@ -84,7 +84,7 @@ class StateModel:
         again = self._read()
         if not np.array_equal(first, again):
             raise InputError(
-                f"After set_state({first.tolist()}) get_state returned {again.tolist()}: the state does not "
+                f"After set_state({shown(first)}) get_state returned {shown(again)}: the state does not "
                 "round-trip. get_state and set_state must use the same numbers, in the same order."
             )
 
@@ -160,7 +160,7 @@ def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
     again = model.initial(np.random.default_rng(1), 1)
     if not np.array_equal(states[:, skip:], again[:, skip:]):
         raise InputError(
-            f"Two resets of {name} with the same seed gave {states[0].tolist()} and {again[0].tolist()}: it draws "
+            f"Two resets of {name} with the same seed gave {shown(states[0])} and {shown(again[0])}: it draws "
             "from a source of its own. Let it draw from self.np_random only."
         )
     walk = []
@@ -173,8 +173,8 @@ def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
         reward_again, after_again = model.step(np.random.default_rng(t), states, action)
         if reward != reward_again or not np.array_equal(after[:, skip:], after_again[:, skip:]):
             raise InputError(
-                f"{name} from state {states[0].tolist()} with action {int(action[0])} and the same seed gave once "
-                f"{after[0].tolist()} (reward {float(reward[0]):g}) and once {after_again[0].tolist()} (reward "
+                f"{name} from state {shown(states[0])} with action {int(action[0])} and the same seed gave once "
+                f"{shown(after[0])} (reward {float(reward[0]):g}) and once {shown(after_again[0])} (reward "
                 f"{float(reward_again[0]):g}): the state does not capture everything, or the environment does not "
                 f"draw from self.np_random. {CURES}"
             )

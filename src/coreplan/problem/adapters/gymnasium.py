@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CoreplanError, InputError, IntArray, States, require_count
+from ...base import CoreplanError, InputError, IntArray, States, as_count, shown
 from ...features import Features
 from ..problem import Problem
 from .common import action_values, need, reward_bounds, said, terminal_problem
@@ -138,7 +138,7 @@ def _opened(gym: Any, env: Any) -> tuple[Any, str, bool]:
         try:
             env = gym.make(env)
         except Exception as error:  # raised by Gymnasium, or by a module that the environment imports
-            raise InputError(f"gymnasium.make({env!r}) failed: {said(error)}.") from error
+            raise InputError(f"gymnasium.make({shown(env)}) failed: {said(error)}.") from error
     if all(callable(getattr(env, part, None)) for part in ("initial", "transition", "reward", "terminal")):
         return env, type(env).__name__, False
     if not isinstance(env, gym.Env):
@@ -212,7 +212,7 @@ def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Non
 
 def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> CopyModel:
     """A tested model that keeps deep copies; warns of what one copy costs."""
-    require_count("from_gymnasium", max_copies=max_copies)
+    max_copies = as_count("from_gymnasium", max_copies=max_copies)
     try:
         model = CopyModel(env, values, max_copies)
         begin = time.perf_counter()

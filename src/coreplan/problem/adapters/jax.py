@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_states, require_count
+from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_count, as_states, shown
 from ...features import Features, ended, terminated
 from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
@@ -45,7 +45,9 @@ class Layout:
         names = [jax.tree_util.keystr(path).strip(".[]'\"") or "state" for path, _ in paths]
         unknown = sorted(set(drop) - set(names))
         if unknown:
-            raise InputError(f"{name}: the state has no part {unknown[0]!r} to drop; its parts are {names}.")
+            raise InputError(
+                f"{name}: the state has no part {shown(unknown[0])} to drop; its parts are {names}."
+            )
         return cls(tree, [leaf for _, leaf in paths], names, [word not in drop for word in names])
 
     def of_kept(self, items: Sequence[Any]) -> list[Any]:
@@ -194,7 +196,7 @@ def from_jax(
     those numbers themselves. JAX computes in float32 unless configured otherwise; results may differ in the last bit
     between batch sizes.
     """
-    require_count("from_jax", n_actions=n_actions)
+    n_actions = as_count("from_jax", n_actions=n_actions)
     if actions is not None and len(actions) != n_actions:
         raise InputError(f"`from_jax(actions=...)` has {len(actions)} values for n_actions={n_actions}.")
     values = (
@@ -232,7 +234,7 @@ def from_gymnax(
     if isinstance(env, str):
         if env not in gymnax.registered_envs:
             raise InputError(
-                f"gymnax has no environment {env!r}; it has {', '.join(gymnax.registered_envs)}."
+                f"gymnax has no environment {shown(env)}; it has {', '.join(gymnax.registered_envs)}."
             )
         env, usual = gymnax.make(env)
     else:

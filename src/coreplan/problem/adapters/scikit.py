@@ -14,9 +14,9 @@ from ...base import (
     FloatArray,
     InputError,
     States,
+    as_count,
+    as_positive,
     digest,
-    require_count,
-    require_positive,
 )
 from ...features import FunctionFeatures, Sparse
 
@@ -40,8 +40,8 @@ def sklearn_features(
     There is no core set, and runs use the NumPy loop. The fingerprint includes the transformer's output on the sample,
     so that a policy cannot be loaded with another fit.
     """
-    require_count("sklearn_features", n_actions=n_actions)
-    require_positive("sklearn_features", radius=radius)
+    n_actions = as_count("sklearn_features", n_actions=n_actions)
+    radius = as_positive("sklearn_features", optional=True, radius=radius)
     sample = np.asarray(states)
     if sample.ndim == 0 or len(sample) == 0:
         raise InputError(

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...base import FloatArray, require_choice
+from ...base import FloatArray, as_choice
 from ...features import interpolation, polynomial
 from ..model import CompiledModel
 from ..problem import Problem
@@ -78,7 +78,7 @@ def inventory(features: str = "grid", grid: int = 7, discount: float = 0.95) -> 
     (d = m = 441, exact core set); `features=quadratic`: polynomials of degree 2 (d = 54), without a core set. The optimum
     is 0.6497; the uniform policy has value 0.5155.
     """
-    require_choice("inventory", ("grid", "quadratic"), features=features)
+    as_choice("inventory", ("grid", "quadratic"), features=features)
     (P1, gain1), (P2, gain2) = _one_product(0), _one_product(1)
     stock = np.arange(_CAP + 1)
     after = np.minimum(stock[:, None] + [0, 6, 12], _CAP)  # [S, 3]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...base import InputError, require_choice
+from ...base import InputError, as_choice
 from ...features import CompiledFeatures, interpolation, radial, radial_into
 from ..model import CompiledModel
 from ..problem import Problem
@@ -72,7 +72,7 @@ def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid",
     `features=rbf`: normalised Gaussian bumps on centres x centres points and one feature for the car that has arrived, one
     copy of all per action (d = 3 (centres^2 + 1) = 195); there is no core set.
     """
-    require_choice("mountain-car", ("grid", "rbf"), features=features)
+    as_choice("mountain-car", ("grid", "rbf"), features=features)
     for name, value in (("grid", grid), ("centres", centres)):
         if not 2 <= value <= 1000:
             raise InputError(f"`mountain-car:{name}=...` must be from 2 to 1000 nodes per side, got {value}.")

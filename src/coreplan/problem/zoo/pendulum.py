@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...base import InputError, require_choice
+from ...base import InputError, as_choice
 from ...features import interpolation, radial
 from ..model import CompiledModel
 from ..problem import Problem
@@ -51,7 +51,7 @@ def pendulum(
     but no exactness. `features=rbf`: normalised bumps on centres x centres points (d = 320), without a core set and
     not joined at -pi = pi either. `periodic=true` joins both there.
     """
-    require_choice("pendulum", ("grid", "rbf"), features=features)
+    as_choice("pendulum", ("grid", "rbf"), features=features)
     for name, value in (("grid", grid), ("actions", actions), ("centres", centres)):
         if not 2 <= value <= 1000:
             raise InputError(f"`pendulum:{name}=...` must be from 2 to 1000, got {value}.")

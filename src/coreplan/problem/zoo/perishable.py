@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ...base import InputError, require_choice
+from ...base import InputError, as_choice
 from ...features import fourier, interpolation
 from ..model import CompiledModel
 from ..problem import Problem
@@ -76,7 +76,7 @@ def perishable_inventory(
     `features=grid`: multilinear interpolation on (2 grid - 1) x grid x grid nodes (d = m = 4,356, exact core set);
     `features=fourier`: cosines up to `order` in each coordinate (d = 297), without a core set.
     """
-    require_choice("perishable-inventory", ("grid", "fourier"), features=features)
+    as_choice("perishable-inventory", ("grid", "fourier"), features=features)
     if not 2 <= grid <= 100 or not 0 <= order <= 20:
         raise InputError(
             f"`perishable-inventory` needs grid from 2 to 100 and order from 0 to 20, got {grid} and {order}."

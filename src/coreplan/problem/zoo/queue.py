@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...base import InputError, require_choice
+from ...base import InputError, as_choice
 from ...features import CompiledFeatures, polynomial, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
@@ -59,7 +59,7 @@ def queue(features: str = "hat", buffer: int = 49_999, discount: float = 0.98) -
     mapped to [0, 1] by the cost at the full buffer, so policies differ by only a few 1e-4 in normalised units; with a
     smaller buffer the same differences are larger.
     """
-    require_choice("queue", ("hat", "cubic"), features=features)
+    as_choice("queue", ("hat", "cubic"), features=features)
     if not 1 <= buffer <= 10**9:
         raise InputError(f"`queue:buffer=...` must be from 1 to 10^9 jobs, got {buffer}.")
     highest = -_EFFORT * float(_RATES.min()) ** 3

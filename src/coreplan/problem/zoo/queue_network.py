@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...base import InputError, require_choice
+from ...base import InputError, as_choice
 from ...features import CompiledFeatures, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
@@ -123,7 +123,7 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
     without a core set; `features=hat`: hat functions on nodes (0, 1, 4, 20, buffer) in each queue (d = m = 2,500, exact
     core set).
     """
-    require_choice("queue-network", ("politex", "hat"), features=features)
+    as_choice("queue-network", ("politex", "hat"), features=features)
     if not 21 <= buffer <= 10**6:
         raise InputError(f"`queue-network:buffer=...` must be from 21 to 10^6 jobs, got {buffer}.")
     if features == "hat":
@@ -152,7 +152,7 @@ def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
     indicators of empty queues (d = 76), without a core set. With the latter, the policy that is greedy with respect to the
     projection of Q* loses 0.063 of the difference between the uniform and the optimal value.
     """
-    require_choice("queue-network-cut", ("hat", "polynomial"), features=features)
+    as_choice("queue-network-cut", ("hat", "polynomial"), features=features)
     states = np.array(list(itertools.product(range(_CUT + 1), repeat=4)))  # [X, 4]
     nu0 = np.exp(-0.9 * states.sum(axis=1))
     nu0 /= nu0.sum()

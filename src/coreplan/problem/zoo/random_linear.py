@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...base import InputError, require_count
+from ...base import InputError, as_count, several
 from ...features import CompiledFeatures, FunctionFeatures, table_features
 from ..linear import linear_model, linear_tabular, spelled_out
 from ..model import CompiledModel
@@ -36,7 +36,7 @@ def random_linear(
     Dirichlet draw seeded by a hash, each row of W lives on 1,024 random states, nu0 is uniform.
     `compiled=false` gives the same simulator as NumPy functions.
     """
-    require_count("random-linear", actions=actions, d=d)
+    actions, d = several(as_count, "random-linear", actions=actions, d=d)
     if not 1 <= states <= 2**62:
         raise InputError(f"`random-linear:states=...` must be from 1 to 2^62, got {states}.")
     if states * actions < d:

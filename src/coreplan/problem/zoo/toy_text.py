@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from ...base import FloatArray, require_choice
+from ...base import FloatArray, as_choice
 from ...features import one_hot
 from ..problem import Problem
 from ..tables import Tabular, tabular_model
@@ -30,7 +30,7 @@ def frozen_lake(map: str = "4x4", slippery: bool = True, discount: float = 0.99)
     Known: on slippery ice with discount 0.99 the optimal E[discount^(steps - 1); goal] is 0.5420 on 4x4 and
     0.4146 on 8x8; values here are (1 - discount) times that.
     """
-    require_choice("frozen-lake", tuple(_LAKES), map=map)
+    as_choice("frozen-lake", tuple(_LAKES), map=map)
     lake = _LAKES[map].split()
     rows, columns = len(lake), len(lake[0])
     S = rows * columns
