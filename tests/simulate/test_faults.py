@@ -88,6 +88,9 @@ def test_compiled_faults_name_the_pair_and_keep_the_checkpoint(kind, tmp_path):
     record = json.loads((tmp_path / "run.json").read_text())
     assert record["status"] == "failed" and record["queries"] > 0
     assert record["queries"] % 400 != 0, "the asks of the chunk before the faulty one are kept"
+    assert record["lost_queries"] >= 8 and record["lost_queries"] % 8 == 0, (
+        "the faulty ask, and those repeated"
+    )
     mended = plan(
         compiled_faults.problem("none"),
         planner=planner(),

@@ -58,7 +58,7 @@ from .protocol import CoreSetup, Planner, ReadOut
 FIRST = {"sobol": 8, "independent": 16}
 # Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
 BLIND = 128
-BATCH = 65_536  # the most pairs per ask, and so the most that a fault of the simulator can lose
+BATCH = 65_536  # the most pairs per ask
 # Entries of the next states' features above which a solve starts from that of fewer samples.
 HEAVY = 20_000_000
 INITIAL = 512  # draws from nu0, by which values are estimated
@@ -227,10 +227,7 @@ class PlugIn(Planner):
         elif self._trial.declared:
             noise = np.empty((size, 0))  # so that it is checked that the simulator needs none
         sweep = start // m if size % m == 0 and noise is None else None
-        return Ask(
-            core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep,
-            divisible=noise is not None or sweep is not None,
-        )  # fmt: skip
+        return Ask(core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         m, look = self.setup.m, self._trial.look(state)

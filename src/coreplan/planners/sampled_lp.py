@@ -33,7 +33,7 @@ from .doubts import Verdict, few_samples, with_stored
 from .protocol import CoreSetup, Planner, ReadOut
 
 LARGEST = 100_000  # the most constraints: sampled states times actions
-BATCH = 4096  # the most pairs per ask, and so the most that a fault of the simulator can lose
+BATCH = 4096  # the most pairs per ask
 _ACTIVE = 1e-5  # slack, or multipliers of theta's bounds, above this are more than rounding
 
 
@@ -121,7 +121,7 @@ class SampledLP(Planner):
         sweep = start // m if size % m == 0 else None
         rows = np.arange(start, start + size)
         n_initial = 0 if start else self.n_initial
-        return Ask(core_index=rows % m, n_initial=n_initial, sweep=sweep, divisible=sweep is not None)
+        return Ask(core_index=rows % m, n_initial=n_initial, sweep=sweep)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)

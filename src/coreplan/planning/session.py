@@ -222,13 +222,18 @@ class Session:
             f"{type(error).__name__}: {text[:300]}{_where(error)}.{kept}"
         )
 
+    @property
+    def _paid(self) -> int:
+        """All queries: of the run, those held for an ask that failed and will come again, and of rollouts."""
+        return self.run.simulator.queries + self.run.simulator.held + self.reality.queries
+
     def _record(self, status: str) -> dict[str, Any]:
         run = self.run
         return {
             "status": status,
             "budget": self.reality.budget,
             "reality": self.reality.share,
-            "queries": run.simulator.queries + self.reality.queries,
+            "queries": self._paid,
             "reality_queries": self.reality.queries,
             "lost_queries": run.simulator.lost,
             "initial_draws": run.simulator.initial_draws,
@@ -255,7 +260,7 @@ class Session:
             record = self._record(status.value) | {"reason": reason}
             self.keep(results=lambda: folder.write_results(policy, run.trace, record))
         return Plan(
-            policy=policy, queries=run.simulator.queries + self.reality.queries, status=status, trace=run.trace,
+            policy=policy, queries=self._paid, status=status, trace=run.trace,
             initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=self.warmup, planner=run.planner,
             settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
             reality_queries=self.reality.queries, lost_queries=run.simulator.lost, problem_name=run.problem.name,
@@ -278,7 +283,7 @@ class Session:
             verdict, missing = self.reality.verdict(verdict, found, run)
         result = replace(
             result, reality=found, reality_queries=self.reality.queries, no_verdict=missing,
-            queries=run.simulator.queries + self.reality.queries,
+            queries=self._paid,
             status=verdict.status if verdict else Status.FINISHED, reason=verdict.reason if verdict else "",
         )  # fmt: skip
         if folder:

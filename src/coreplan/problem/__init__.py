@@ -41,7 +41,7 @@ from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
 from .horizon import ClockModel
 from .matrices import from_linear, from_matrices, from_pairs
-from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel
+from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel, gathered
 from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
 from .zoo import ZOO, make, parse_value
@@ -81,6 +81,7 @@ __all__ = [
     "from_linear",
     "from_matrices",
     "from_pairs",
+    "gathered",
     "interpolation",
     "interpolation_core",
     "make",

@@ -9,7 +9,7 @@ A model whose step is a deterministic function of uniform noise declares it by `
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,7 +38,9 @@ BLOCK = 65_536
 class Model(Protocol):
     """A batched simulator.
 
-    An optional attribute `block` limits the number of queries per call; the noise is drawn in blocks of that size.
+    An optional attribute `block` limits the number of queries per call; the noise is drawn in blocks of that size. A model
+    that simulates pair by pair may offer `each(rng, states, actions)`, an iterator of (reward, next_state): should it fail,
+    the answers before the faulty pair are kept.
     """
 
     @property
@@ -106,13 +108,15 @@ class ScalarModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
+        return gathered("step", list(self.each(rng, states, actions)))
+
+    def each(
+        self, rng: np.random.Generator, states: States, actions: IntArray
+    ) -> Iterator[tuple[float, NDArray[Any]]]:
+        """`step`, pair by pair: the reward and the next state of each pair, when it has been simulated."""
         states = np.array(states)  # a copy, since the user's step may change its state in place
-        rewards, next_states = np.empty(len(actions)), []
-        for n, action in enumerate(actions):
-            answer = self._step(rng, states[n], int(action))
-            rewards[n], after = _one_answer(answer, states[n], int(action))
-            next_states.append(after)
-        return rewards, _stack("step", next_states)
+        for state, action in zip(states, map(int, actions), strict=True):
+            yield _one_answer(self._step(rng, state, action), state, action)
 
 
 def _one_answer(answer: Any, state: Any, action: int) -> tuple[float, NDArray[Any]]:
@@ -153,6 +157,11 @@ def _numeric(value: Any) -> NDArray[Any] | None:
     except Exception:  # rows of different lengths, or an object that cannot be read
         return None
     return array if array.dtype.kind in "fiub" else None
+
+
+def gathered(name: str, answers: list[tuple[float, Any]]) -> tuple[FloatArray, States]:
+    """Answers of single pairs as those of a batch: rewards `[n]`, next states `[n, ...]`."""
+    return np.array([reward for reward, _ in answers]), _stack(name, [after for _, after in answers])
 
 
 def _stack(name: str, states: list[NDArray[Any]]) -> States:

@@ -14,6 +14,7 @@ from ..core import CORE_FILE, CoreSet
 from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
+from ..simulate import Kept
 from .stepping import Run
 from .trace import Trace
 
@@ -103,7 +104,7 @@ class RunFolder:
                 return False
             _, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
             mark = meta["simulator"]
-            return bool(mark["queries"] == 0 == mark["initial_draws"])
+            return bool(mark["queries"] == 0 == mark["initial_draws"] and meta.get("kept") is None)
         except (FileError, KeyError, TypeError):  # what cannot be read is left to whoever wants to resume it
             return False
 
@@ -140,6 +141,10 @@ class RunFolder:
             meta |= {"budget": self.facing.budget, "reality": share, "reality_queries": spent}
         state = run.planner.saved(run.loop.state)
         arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
+        kept = run.simulator.kept
+        if kept is not None:
+            arrays |= kept.arrays
+            meta["kept"] = kept.meta
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
     def load_checkpoint(self, run: Run) -> None:
@@ -149,13 +154,16 @@ class RunFolder:
         widened = self._compare(meta.get("config"))
         try:
             rows = arrays.pop("trace")
+            kept = Kept.read(arrays, meta.get("kept"))
             state = _restored(run.planner, run.loop.state, arrays)
             run.planner.check(state)
             if widened is not None:
                 state = self._remapped(run.planner, state, *widened)
                 _remap_values(meta["trace_columns"], rows, *widened)
+                kept = kept and kept.rescaled(*widened)
             restore(run.rng, meta["planner_stream"])
             run.simulator.return_to(meta["simulator"])
+            run.simulator.kept = kept
             run.sums = {str(k): (float(v[0]), float(v[1])) for k, v in meta["sums"].items()}
             run.trace, run.seconds = Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
             run.loop.state = state

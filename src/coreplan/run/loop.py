@@ -127,8 +127,6 @@ class PythonLoop:
                 self.simulator.return_to(mark)
                 restore(self.rng, before)
                 raise
-            if answers.fault is not None:  # the answers before the fault have been told to the planner
-                raise answers.fault
             queries, size = self.simulator.queries, self.size()
             if queries >= until or size is None or queries + size > budget:
                 return
@@ -311,6 +309,7 @@ class CompiledLoop:
 
     def advance(self, until: int, budget: int, interrupt: Interrupt) -> None:
         simulator = self.simulator
+        simulator.drop()  # nothing, unless the run was begun by the other loop
         mark, before = simulator.mark(), state_of(self.rng)
         state = [a.copy() for a in self.state]
         done = n = max(1, min(self._open(), self._most(until, budget)))
@@ -323,6 +322,8 @@ class CompiledLoop:
                 here[...] = there
             simulator.return_to(mark)
             restore(self.rng, before)
+            # All that was simulated: up to the faulty ask, or at most the chunk if compiled code raised by itself.
+            simulator.lost += min(done + 1, n) * self.kernels.n_queries
             if 0 < done < n:  # repeat the asks before the faulty one, with the same bits
                 self._open()
                 self._count(self._run(done))

@@ -2,6 +2,7 @@
 
 from .ask import Answers, Ask
 from .guard import REPEATED, Guard, first_bad_reward, first_not_finite, to_unit
+from .kept import Kept
 from .simulator import BLOCK, Simulator
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Answers",
     "Ask",
     "Guard",
+    "Kept",
     "Simulator",
     "first_bad_reward",
     "first_not_finite",

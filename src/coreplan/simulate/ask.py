@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..base import FloatArray, IntArray, States
 from ..features import Phi
@@ -17,21 +17,12 @@ class Ask(NamedTuple):
     n_initial: int = 0  # draws from nu0
     noise: FloatArray | None = None  # [n, noise_dimension] in [0, 1); None: the simulator draws its own
     sweep: int | None = None  # if the pairs are whole sweeps over the core set: the number of the first sweep
-    divisible: bool = False  # if a later pair fails, whether the answers to the pairs before it can be used
 
     @property
     def size(self) -> int:
         """The number of pairs to simulate, each one query."""
         pairs = self.actions if self.core_index is None else self.core_index
         return 0 if pairs is None else len(pairs)
-
-    def first(self, n: int) -> Ask:
-        """The ask for the first n pairs only."""
-        names = ("core_index", "states", "actions", "noise")
-        given: dict[str, Any] = {
-            name: getattr(self, name) for name in names if getattr(self, name) is not None
-        }
-        return self._replace(**{name: value[:n] for name, value in given.items()})
 
 
 class Answers(NamedTuple):
@@ -43,7 +34,6 @@ class Answers(NamedTuple):
     next_features: Phi | None  # [n, A, d] or Sparse [n, A, k]; None if the ask had no pairs
     initial_features: Phi | None  # [n_initial, A, ...]; None if it had no n_initial
     initial_states: States | None = None  # [n_initial, ...], opaque
-    fault: BaseException | None = None  # the error that ended a divisible ask; `ask` is its answered part
     drew: bool = (
         True  # whether the pairs' answers took random numbers: drawn from the stream, or given as noise
     )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -26,13 +27,16 @@ from ..base import (
     read_only,
     shown,
 )
-from ..problem import CompiledModel, Problem, ScalarModel
+from ..problem import CompiledModel, Problem, ScalarModel, gathered
 
 _SLACK = 1e-9  # how far a reward may leave its range, relative to the range's width: rounding only
 
 
 REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a function of its noise
 _LOOKS = 3  # calls of each function after which nobody looks for global randomness any more
+
+
+Told: TypeAlias = tuple[tuple[float, Any], dict[str, Any]]  # one answer, and the state of the stream after it
 
 
 class Guard:
@@ -44,6 +48,7 @@ class Guard:
         # Whether states come in arrays that the model makes anew for each call. Others may be overwritten by the next call.
         self.fresh = isinstance(problem.model, (CompiledModel, ScalarModel))
         self.repeated = 0  # pairs that were simulated again with the same noise; those are queries too
+        self.refused = 0  # answers of the last call that came and were not accepted
         self.looks: dict[str, int] = {}  # calls during which global randomness was watched, by function
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
@@ -53,9 +58,54 @@ class Guard:
         """`n` initial states, checked."""
         return self._states("initial", self._call("initial", rng, n), n)
 
-    def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
-        """One transition from each pair, checked; rewards mapped to [0, 1]."""
-        return self._checked(self._call("step", rng, states, actions), states, actions)
+    def step(
+        self, rng: np.random.Generator, states: States, actions: IntArray, told: list[Told] | None = None
+    ) -> tuple[FloatArray, States]:
+        """One transition from each pair, checked; rewards mapped to [0, 1].
+
+        If the model simulates pair by pair (`each`), its answers are also appended to `told` as they come, so that those
+        before a faulty pair are not lost: see `good`.
+        """
+        each, function = getattr(self.problem.model, "each", None), None
+        if each is not None and told is not None:
+
+            def function(rng: np.random.Generator, states: States, actions: IntArray) -> Any:
+                for n, answer in enumerate(each(rng, states, actions)):
+                    told.append((answer, dict(rng.bit_generator.state)))
+                    if not self.limits[0] <= answer[0] <= self.limits[1]:  # before more is simulated in vain
+                        self.raise_bad_reward(states[n], int(actions[n]), answer[0])
+                return gathered("step", [answer for answer, _ in told])
+
+        answer = self._call("step", rng, states, actions, function=function)
+        return self._accepted(answer, states, actions, "step")
+
+    def _accepted(
+        self, answer: Any, states: States, actions: IntArray, name: str
+    ) -> tuple[FloatArray, States]:
+        """`_checked`, with `refused` telling how many answers have come and are not accepted."""
+        self.refused = len(actions)
+        checked = self._checked(answer, states, actions, name)
+        self.refused = 0
+        return checked
+
+    def good(
+        self, told: list[Told], states: States, actions: IntArray
+    ) -> tuple[FloatArray, States, dict[str, Any]]:
+        """As many of the first answers as are valid, `[k]` and `[k, ...]`, and the state of the stream after them."""
+        good, bad = 0, len(told) + 1
+        found = np.empty(0), states[:0]
+        while bad - good > 1:
+            k = (good + bad) // 2
+            try:
+                answer = gathered("step", [answer for answer, _ in told[:k]])
+                found, good = self._checked(answer, states[:k], actions[:k]), k
+            except CoreplanError:
+                bad = k
+        return *found, told[good - 1][1] if good else {}
+
+    def as_answered(self, states: States) -> States:
+        """Next states that were answered before, checked again."""
+        return self._states("step", states, len(states))
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
         """`step` with the given noise `[n, noise_dimension]`, with the same checks.
@@ -68,9 +118,8 @@ class Guard:
                 f"{type(self.problem.model).__name__} is not a function of its noise: it declares no noise_dimension. "
                 "NoiseModel makes one, or CompiledModel with a noise_kernel."
             )
-        rewards, next_states = self._checked(
-            self._call("step_with", states, actions, noise), states, actions, "step_with"
-        )
+        answer = self._call("step_with", states, actions, noise)
+        rewards, next_states = self._accepted(answer, states, actions, "step_with")
         if not self.repeated:
             x, a, u = states[:REPEATED], actions[:REPEATED], noise[:REPEATED]
             again = self._checked(self._call("step_with", x, a, u), x, a, "step_with")
@@ -106,10 +155,10 @@ class Guard:
         to_unit(rewards, self.limits)
         return rewards, next_states
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, function: Callable[..., Any] | None = None) -> Any:
         before = self._look(name)
         try:
-            answer = getattr(self.problem.model, name)(*map(read_only, arguments))
+            answer = (function or getattr(self.problem.model, name))(*map(read_only, arguments))
             if before is not None:
                 self._compare_sources(name, before)
             return answer

@@ -10,7 +10,8 @@ of a block.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..base import (
     InputError,
     IntArray,
     Lane,
+    SimulatorError,
     States,
     as_count,
     at_the_door,
@@ -30,6 +32,8 @@ from ..features import BoxWatch, Phi, checked
 from ..problem import BLOCK, Problem
 from .ask import Answers, Ask
 from .guard import Guard
+from .kept import Kept, pairs_of
+from .noise import Noise
 
 
 class Pairs(Protocol):
@@ -51,6 +55,17 @@ class Watch(Protocol):
     def return_to(self, mark: Any) -> None: ...
 
 
+class Part(NamedTuple):
+    """The answers of one call, and the state of its stream before it (None before the first call of an ask)."""
+
+    rewards: FloatArray  # [n]
+    next_states: States  # [n, ...]
+    before: dict[str, Any] | None
+
+
+Call: TypeAlias = tuple[int, int, np.random.Generator | None]  # first pair, end, stream
+
+
 class Simulator:
     """Simulates, checks and counts. `queries` and `initial_draws` are counted here and nowhere else."""
 
@@ -70,11 +85,13 @@ class Simulator:
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
-        self.lost = 0  # queries that were answered, and undone when their ask could not be completed
+        self.lost = 0  # queries whose answers were refused, or undone when their ask could not be completed
         self.blocks = Noise(seed, lane)  # for asks that are not sweeps
         self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
         self.noise = self.blocks  # the one of the two that is in use
+        self.kept: Kept | None = None  # answers to the first pairs of an ask that failed
+        self.here: Any = None  # the stream from which the next pair draws, or its state
         self.drew = False  # whether the model has drawn from its stream since the last ask began
 
     # Called by judges and pools, and by `answer`.
@@ -87,63 +104,93 @@ class Simulator:
 
     def step(self, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair, checked and counted: rewards in [0, 1] and next states."""
-        parts: list[tuple[FloatArray, States]] = []
+        parts: list[Part] = []
         with at_the_door():
-            self._blocks(states, actions, parts)
+            self._simulate(self._blocks(len(actions)), states, actions, parts)
         return _joined(parts)
 
-    def _blocks(self, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]) -> None:
-        n = len(actions)
+    # The calls of an ask: (first pair, end, stream). What follows a `yield` is done when these pairs have been answered.
+
+    def _blocks(self, n: int) -> Iterator[Call]:
+        """Block by block."""
         self.open_block(n)
-        for start in range(0, n, self.block):
-            if start:
+        for begin in range(0, n, self.block):
+            if begin:
                 self.blocks.go_to(self.blocks.number + 1)
-            parts.append(self._call(self.blocks.stream, states, actions, start, n))
-            self.used_up(len(parts[-1][0]))
+            end = min(begin + self.block, n)
+            yield begin, end, self.blocks.stream
+            self.used_up(end - begin)
         if n > self.block:
             self.blocks.used = self.block  # an ask of several blocks shares none of them with the next ask
 
-    def _sweeps(
-        self, states: States, actions: IntArray, first: int, parts: list[tuple[FloatArray, States]]
-    ) -> None:
-        """Simulate whole sweeps over the core set, starting with sweep number `first`."""
+    def _sweeps(self, n: int, first: int) -> Iterator[Call]:
+        """Whole sweeps over the core set, starting with sweep number `first`."""
         m = self._m
-        for begin in range(0, len(actions), m):
-            sweep, pieces = first + begin // m, []
+        for begin in range(0, n, m):
+            sweep = first + begin // m
             self.open_sweep(sweep)
-            queries, before = self.queries, state_of(self.sweeps.stream)
-            try:
-                for piece, start in enumerate(range(begin, begin + m, self.block)):
-                    stream = self.sweeps.stream
-                    if m > self.block:  # a long sweep is cut into pieces, each with its own stream
-                        stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
-                    pieces.append(self._call(stream, states, actions, start, begin + m))
-            except BaseException:  # only whole sweeps are kept; this one will be simulated again
-                self.queries = queries
-                restore(self.sweeps.stream, before)
-                raise
-            parts += pieces
+            for piece, start in enumerate(range(begin, begin + m, self.block)):
+                stream = self.sweeps.stream
+                if m > self.block:  # a long sweep is cut into pieces, each with its own stream
+                    stream = simulator_stream(self.seed, sweep, Lane.SWEEPS, piece)
+                yield start, min(start + self.block, begin + m), stream
             self.used_up(m)
 
-    def _call(
-        self, stream: np.random.Generator, states: States, actions: IntArray, start: int, stop: int
-    ) -> tuple[FloatArray, States]:
-        """One call of the simulator: the pairs from `start` to `stop`, at most a block of them."""
-        where = slice(start, min(start + self.block, stop))
-        before = None if self.drew else state_of(stream)
-        answer = self.guard.step(stream, states[where], actions[where])
-        self.drew = self.drew or state_of(stream) != before
-        self.count(len(answer[0]), 0)
-        return answer
+    def _by_noise(self, n: int) -> Iterator[Call]:
+        """With noise that is given, so that there is no stream."""
+        for begin in range(0, n, self.block):
+            yield begin, min(begin + self.block, n), None
 
-    def _by(
-        self, states: States, actions: IntArray, noise: FloatArray, parts: list[tuple[FloatArray, States]]
+    def _simulate(
+        self,
+        calls: Iterator[Call],
+        states: States,
+        actions: IntArray,
+        parts: list[Part],
+        noise: FloatArray | None = None,
     ) -> None:
-        """Simulate pairs with the given noise `[n, noise_dimension]`."""
-        for start in range(0, len(actions), self.block):
-            where, repeated = slice(start, start + self.block), self.guard.repeated
-            parts.append(self.guard.step_with(states[where], actions[where], noise[where]))
-            self.count(len(parts[-1][0]) + self.guard.repeated - repeated, 0)
+        """Make the calls; their answers are appended to `parts`, which may hold those to the first pairs already."""
+        done, kept = sum(len(part.rewards) for part in parts), self.kept if parts else None
+        for begin, end, stream in calls:
+            if kept is not None and end >= done:  # go on where the answers end that were kept
+                if stream is not None and kept.stream is not None:
+                    restore(stream, kept.stream)
+                kept = None
+            if end <= done:
+                continue
+            where = slice(max(begin, done), end)
+            self._call(stream, states[where], actions[where], None if noise is None else noise[where], parts)
+            done = end
+
+    def _call(
+        self, stream: Any, states: States, actions: IntArray, noise: FloatArray | None, parts: list[Part]
+    ) -> None:
+        """One call of the simulator, at most a block of pairs; if it fails, the answers before the faulty pair are kept."""
+        before = None if stream is None or (self.drew and not parts) else state_of(stream)
+        self.here, told, repeated = before, [], self.guard.repeated  # type: ignore[var-annotated]
+        self.guard.refused = 0
+        try:
+            if noise is not None:
+                rewards, y = self.guard.step_with(states, actions, noise)
+            else:
+                rewards, y = self.guard.step(stream, states, actions, told)
+        except BaseException:
+            rewards, y, after = self.guard.good(told, states, actions)
+            self.lost += max(len(told), self.guard.refused) - len(rewards)
+            if len(rewards):
+                restore(stream, after)
+                self._count_part(Part(rewards, y, before), parts)
+                self.here = state_of(stream)
+            raise
+        if stream is not None:
+            self.drew = self.drew or state_of(stream) != before
+        self.here = stream
+        self.count(self.guard.repeated - repeated, 0)
+        self._count_part(Part(rewards, y, before), parts)
+
+    def _count_part(self, part: Part, parts: list[Part]) -> None:
+        parts.append(part)
+        self.count(len(part.rewards), 0)
 
     def features(self, states: States) -> Phi:
         """The features of a batch of states, checked."""
@@ -156,42 +203,88 @@ class Simulator:
             self.open_block(len(actions))
         else:
             self.open_sweep(ask.sweep)
-        x0 = phi0 = y = phi = None
-        rewards, fault = np.empty(0), None
+        x0 = phi0 = phi = None
+        rewards, y = np.empty(0), states
         self.drew = ask.noise is not None and ask.noise.shape[1] > 0
         if ask.n_initial:
             x0 = self.initial(ask.n_initial)
             phi0 = self.features(x0)
             self.box_watch.see(x0)
         if len(actions):
-            parts: list[tuple[FloatArray, States]] = []
-            try:
-                self._simulate(ask, states, actions, parts)
-            except BaseException as error:
-                if not parts or not ask.divisible or (ask.sweep is None and ask.noise is None):
-                    raise
-                fault = error
-            rewards, y = _joined(parts)
-            ask = ask if fault is None else ask.first(len(rewards))
-            phi = self.features(y)
+            rewards, y, phi = self._completed(ask, states, actions)
             self.box_watch.see(y)
         if self.watch is not None:
             self.watch.see(self.queries, phi0, phi)
         return Answers(
-            ask=ask, rewards=rewards, next_states=states if y is None else y, next_features=phi, initial_features=phi0,
-            initial_states=x0, fault=fault, drew=self.drew,
+            ask=ask, rewards=rewards, next_states=y, next_features=phi, initial_features=phi0, initial_states=x0,
+            drew=self.drew,
         )  # fmt: skip
 
-    def _simulate(
-        self, ask: Ask, states: States, actions: IntArray, parts: list[tuple[FloatArray, States]]
-    ) -> None:
-        """Simulate the pairs of an ask, call by call; the answers of each call are appended to `parts`."""
+    def _completed(self, ask: Ask, states: States, actions: IntArray) -> tuple[FloatArray, States, Phi]:
+        """The answers to all pairs of an ask, and the features of the next states; what an error leaves is kept."""
+        n, repeated, parts = len(actions), self.guard.repeated, self._resumed(ask)
         if ask.noise is not None:
-            self._by(states, actions, ask.noise, parts)
-        elif ask.sweep is not None:
-            self._sweeps(states, actions, ask.sweep, parts)
+            calls = self._by_noise(n)
         else:
-            self._blocks(states, actions, parts)
+            calls = self._blocks(n) if ask.sweep is None else self._sweeps(n, ask.sweep)
+        try:
+            self._simulate(calls, states, actions, parts, ask.noise)
+            rewards, y = _joined(parts)
+            phi = self.features(y)
+        except BaseException:
+            self._keep(ask, parts, self.guard.repeated - repeated)
+            raise
+        self.kept = None
+        return rewards, y, phi
+
+    # Answers that are kept when an ask fails.
+
+    @property
+    def held(self) -> int:
+        """Queries whose answers are kept for an ask that failed and will come again; not part of `queries`."""
+        return 0 if self.kept is None else self.kept.queries
+
+    def drop(self) -> None:
+        """Give up the answers that are kept: the ask has not come again."""
+        self.lost += self.held
+        self.kept = None
+
+    def _resumed(self, ask: Ask) -> list[Part]:
+        """The answers that were kept when this ask failed before, counted; none if it is another ask."""
+        kept = self.kept
+        if kept is None:
+            return []
+        try:
+            good = kept.fits(ask)
+            states = self.guard.as_answered(kept.next_states) if good else kept.next_states
+        except SimulatorError:  # of another shape: a file that was tampered with
+            good = False
+        if not good:
+            self.drop()
+            return []
+        self.drew = self.drew or kept.drew
+        self.guard.repeated += kept.repeated
+        self.count(kept.queries, 0)
+        return [Part(kept.rewards, states, None)]
+
+    def _keep(self, ask: Ask, parts: list[Part], repeated: int) -> None:
+        """Keep the answers to an ask that failed, as far as their features are good: else the simulator may be at fault."""
+        k = 0
+        for part in parts:
+            try:
+                self.features(part.next_states)
+            except Exception:
+                break
+            k += 1
+        self.kept = None
+        if k == 0 or parts[0].next_states.dtype.kind not in "fiub":  # a checkpoint holds numbers only
+            return
+        rewards, y = _joined(parts[:k])
+        self.kept = Kept(
+            asked=pairs_of(ask, len(rewards)), rewards=rewards, next_states=y, drew=self.drew, repeated=repeated,
+            stream=parts[k].before if k < len(parts) else _state(self.here),
+        )  # fmt: skip
+        self.queries -= self.kept.queries
 
     @property
     def _m(self) -> int:
@@ -279,40 +372,6 @@ class Simulator:
         self.lost, self.queries = self.lost + max(self.queries - queries, 0), min(self.queries, queries)
 
 
-class Noise:
-    """A position in the blocks of one lane: the block's number, how many of its queries are used, and its two streams."""
-
-    def __init__(self, seed: int, lane: Lane) -> None:
-        self.seed, self.lane = seed, lane
-        self.go_to(0)
-
-    def go_to(self, block: int) -> None:
-        """Go to the start of a block."""
-        self.number, self.used = block, 0
-        self.stream = simulator_stream(self.seed, block, self.lane)
-        self.initial_stream = simulator_stream(self.seed, block, self.lane, initial=True)
-
-    def mark(self) -> dict[str, Any]:
-        """This position, as JSON types."""
-        return {
-            "number": self.number,
-            "used": self.used,
-            "stream": state_of(self.stream),
-            "initial_stream": state_of(self.initial_stream),
-        }
-
-    def return_to(self, mark: dict[str, Any]) -> None:
-        """Go back to a position that `mark` returned."""
-        number, used = int(mark["number"]), int(mark["used"])
-        if not (0 <= number < 2**63 and 0 <= used < 2**63):
-            raise ValueError(f"block {number} with {used} queries out of range")
-        if number != self.number:
-            self.go_to(number)
-        self.used = used
-        restore(self.stream, mark["stream"])
-        restore(self.initial_stream, mark["initial_stream"])
-
-
 def block_of(problem: Problem) -> int:
     """The block size that the problem's model declares, by default 65,536.
 
@@ -322,8 +381,12 @@ def block_of(problem: Problem) -> int:
     return int(as_count(type(problem.model).__name__, block=block))
 
 
-def _joined(parts: list[tuple[FloatArray, States]]) -> tuple[FloatArray, States]:
+def _state(here: Any) -> dict[str, Any] | None:
+    return state_of(here) if isinstance(here, np.random.Generator) else here
+
+
+def _joined(parts: list[Part]) -> tuple[FloatArray, States]:
     if len(parts) == 1:
-        return parts[0]
-    rewards, next_states = zip(*parts, strict=True)
+        return parts[0][:2]
+    rewards, next_states, _ = zip(*parts, strict=True)
     return np.concatenate(rewards), np.concatenate(next_states)

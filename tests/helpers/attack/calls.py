@@ -54,7 +54,7 @@ LEFT_OUT = {
     "Certificate": _RECORD, "Evaluation": _RECORD, "Comparison": _RECORD, "problem.OutsideBox": _RECORD,
     "problem.ClockModel": _INSIDE, "problem.first_fault": _INSIDE,
     "problem.check_policy": _INSIDE, "problem.available": _INSIDE, "problem.checked": _INSIDE,
-    "problem.fingerprint": _INSIDE,
+    "problem.fingerprint": _INSIDE, "problem.gathered": _INSIDE,
     "core.Frame": _INSIDE, "core.HullWatch": _INSIDE, "core.Lift": _INSIDE, "core.Selection": _RECORD,
     "core.Pool": _RECORD,
     "core.convex_coefficients": _INSIDE, "core.hull_distances": _INSIDE, "core.is_inside": _INSIDE,

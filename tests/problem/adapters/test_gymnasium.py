@@ -111,11 +111,8 @@ def test_a_whole_run_through_an_adapter(tmp_path):
 
 
 MODEL_FAULTS = [
-    (
-        "            if not done:\n                next_states[i, :-1], next_states[i, -1] = self._read(), 0.0",
-        "            if True:\n                next_states[i, :-1], next_states[i, -1] = self._read(), 0.0",
-    ),
-    ("self.set_state(self.env, states[i, :-1].reshape(self.shape))", "pass"),
+    ("over if done else np.append(self._read(), 0.0)", "np.append(self._read(), 0.0)"),
+    ("self.set_state(self.env, state[:-1].reshape(self.shape))", "pass"),
 ]
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, shown
 from ...features import ended, terminated
-from ..model import Model
+from ..model import Model, gathered
 
 _WALK = 100  # steps of the random walk on which an adapter is tested
 
@@ -59,16 +59,22 @@ class StateModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair. Truncation by the environment is ignored: the episode goes on."""
+        return gathered("step", list(self.each(rng, states, actions)))
+
+    def each(
+        self, rng: np.random.Generator, states: States, actions: IntArray
+    ) -> Iterator[tuple[float, FloatArray]]:
+        """`step`, pair by pair."""
         states = as_states(states, (self.columns + 1,), np.float64, "The environment")
-        rewards = np.zeros(len(states))
-        next_states = np.tile(terminated(self.columns), (len(states), 1))
+        over = terminated(self.columns)
         self.env.unwrapped.np_random = rng
-        for i in np.flatnonzero(~ended(states)):
-            self.set_state(self.env, states[i, :-1].reshape(self.shape))
-            _, rewards[i], done, _, _ = self.env.step(self.values[actions[i]])
-            if not done:
-                next_states[i, :-1], next_states[i, -1] = self._read(), 0.0
-        return rewards, next_states
+        for state, action, dead in zip(states, actions, ended(states), strict=True):
+            if dead:
+                yield 0.0, over
+                continue
+            self.set_state(self.env, state[:-1].reshape(self.shape))
+            _, reward, done, _, _ = self.env.step(self.values[action])
+            yield float(reward), over if done else np.append(self._read(), 0.0)
 
     def _read(self) -> FloatArray:
         state = np.asarray(self.get_state(self.env), dtype=np.float64)
@@ -115,16 +121,22 @@ class CopyModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair; each steps a fresh copy of the copy that its state names."""
+        return gathered("step", list(self.each(rng, states, actions)))
+
+    def each(
+        self, rng: np.random.Generator, states: States, actions: IntArray
+    ) -> Iterator[tuple[float, FloatArray]]:
+        """`step`, pair by pair."""
         states = as_states(states, (self.columns + 1,), np.float64, "The environment")
-        rewards = np.zeros(len(states))
-        next_states = np.tile(terminated(self.columns), (len(states), 1))
-        for i in np.flatnonzero(~ended(states)):
-            env = copy.deepcopy(self._recall(int(states[i, 0])))
+        over = terminated(self.columns)
+        for state, action, dead in zip(states, actions, ended(states), strict=True):
+            if dead:
+                yield 0.0, over
+                continue
+            env = copy.deepcopy(self._recall(int(state[0])))
             env.unwrapped.np_random = rng
-            observation, rewards[i], done, _, _ = env.step(self.values[actions[i]])
-            if not done:
-                next_states[i, :-1], next_states[i, -1] = self._keep(env, observation), 0.0
-        return rewards, next_states
+            observation, reward, done, _, _ = env.step(self.values[action])
+            yield float(reward), over if done else np.append(self._keep(env, observation), 0.0)
 
     def _keep(self, env: Any, observation: Any) -> FloatArray:
         env.unwrapped.np_random = None  # the run's generator is not part of the state

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States, as_states
 from ...features import Features, ended, terminated
+from ..model import gathered
 from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 from .environments import check_repeatable
@@ -104,17 +105,24 @@ class FunctionalModel:
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair."""
+        return gathered("step", list(self.each(rng, states, actions)))
+
+    def each(
+        self, rng: np.random.Generator, states: States, actions: IntArray
+    ) -> Iterator[tuple[float, FloatArray]]:
+        """`step`, pair by pair."""
         states = as_states(states, (self.columns + 1,), np.float64, "The environment")
-        rewards = np.zeros(len(states))
-        next_states = np.tile(terminated(self.columns), (len(states), 1))
-        for i in np.flatnonzero(~ended(states)):
-            state = rebuilt(self.template, iter(x[0] for x in self.packing.unpack(states[i : i + 1, :-1])))
-            action = self.values[actions[i]]
+        over = terminated(self.columns)
+        for row, number, dead in zip(states, actions, ended(states), strict=True):
+            if dead:
+                yield 0.0, over
+                continue
+            state = rebuilt(self.template, iter(x[0] for x in self.packing.unpack(row[None, :-1])))
+            action = self.values[number]
             after = call(self.env, "transition", state, action, rng=rng)
-            rewards[i] = call(self.env, "reward", state, action, after, rng=rng)
-            if not call(self.env, "terminal", after, rng=rng):
-                next_states[i, :-1], next_states[i, -1] = self._packed(after), 0.0
-        return rewards, next_states
+            reward = float(call(self.env, "reward", state, action, after, rng=rng))
+            done = call(self.env, "terminal", after, rng=rng)
+            yield reward, over if done else np.append(self._packed(after), 0.0)
 
     def _packed(self, state: Any) -> FloatArray:
         parts = [np.asarray(leaf) for leaf in leaves(state)]

@@ -1,0 +1,80 @@
+"""`Kept`: the answers to the first pairs of an ask that could not be completed.
+
+They were paid for. An error undoes the whole ask, and the planner will ask the same again, after a resume or at once: then
+these answers are used, and only the other pairs are simulated, from the stream where it stood. So the bits are those of a
+run without the error, whatever the planner does with its answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import FloatArray, States, digest, restore, simulator_stream
+from .ask import Ask
+
+
+class Kept(NamedTuple):
+    """Answers to the first j pairs of an ask, and where the stream stands from which the next pair draws."""
+
+    asked: str  # the digest of these pairs
+    rewards: FloatArray  # [j], mapped to [0, 1]
+    next_states: States  # [j, ...]
+    stream: dict[str, Any] | None  # None if the noise was given
+    drew: bool  # whether these answers took random numbers
+    repeated: int  # queries that were repeated to check the simulator, besides the j
+
+    @property
+    def queries(self) -> int:
+        """The queries that were made for these answers."""
+        return len(self.rewards) + self.repeated
+
+    def fits(self, ask: Ask) -> bool:
+        """Whether these are answers to the first pairs of the ask."""
+        return len(self.rewards) <= ask.size and pairs_of(ask, len(self.rewards)) == self.asked
+
+    def rescaled(self, scale: float, shift: float) -> Kept:
+        """The same answers if every reward r had been scale * r + shift."""
+        return self._replace(rewards=np.clip(scale * self.rewards + shift, 0.0, 1.0))
+
+    # In a checkpoint: two arrays, and the rest as JSON types.
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        return {"kept.rewards": self.rewards, "kept.next_states": self.next_states}
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("asked", "stream", "drew", "repeated")}
+
+    @classmethod
+    def read(cls, arrays: dict[str, Any], meta: Any) -> Kept | None:
+        """What a checkpoint holds, taken out of its arrays; raises ValueError, KeyError or TypeError if it is damaged."""
+        rewards, states = arrays.pop("kept.rewards", None), arrays.pop("kept.next_states", None)
+        if meta is None and rewards is None and states is None:
+            return None
+        if meta is None or rewards is None or states is None:
+            raise ValueError("its kept answers are incomplete")
+        good = rewards.dtype == np.float64 and rewards.ndim == 1 and states.shape[:1] == rewards.shape
+        if not good or not ((rewards >= 0) & (rewards <= 1)).all() or not _finite(states):
+            raise ValueError("its kept answers are none")
+        kept = cls(
+            str(meta["asked"]), rewards, states, meta["stream"], bool(meta["drew"]), int(meta["repeated"])
+        )
+        if kept.stream is not None:
+            restore(simulator_stream(0, 0), kept.stream)  # raises if it is not the state of a stream
+        if not 0 <= kept.repeated < 2**31:
+            raise ValueError(f"{kept.repeated} repeated queries")
+        return kept
+
+
+def _finite(states: States) -> bool:
+    return states.dtype.kind in "iub" or (states.dtype.kind == "f" and bool(np.isfinite(states).all()))
+
+
+def pairs_of(ask: Ask, n: int) -> str:
+    """A short hash of the first n pairs of an ask, of their noise if it is given, and of the number of their sweep."""
+    pairs = (ask.states, ask.actions) if ask.core_index is None else (ask.core_index,)
+    given = [part[:n] for part in (*pairs, ask.noise) if part is not None]
+    return digest(-1 if ask.sweep is None else ask.sweep, *given)
