@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 
 import numpy as np
 import pytest
 
-from helpers.places import ROOT
+from helpers.places import ROOT, benchmark
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("choosing", ROOT / "benchmarks" / "choosing_features.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("choosing_features")
 
 
 def test_acrobot_is_gymnasiums(bench):
