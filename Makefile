@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all test-oldest lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
@@ -10,8 +11,14 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: $(VENV)/.installed-test
+test-all: $(VENV)/.installed-test test-oldest
 	$(BIN)/python -m pytest -m long
+
+# The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12). Two versions of Numba that share
+# a cache overwrite each other's, so this one has its own. Pages show what the newest libraries print.
+test-oldest: $(OLDEST)/.installed-test
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/numba COREPLAN_LIBRARIES=oldest \
+	  $(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -29,6 +36,11 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@ $(VENV)/.installed
 
+$(OLDEST)/.installed-test: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[test]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

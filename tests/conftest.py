@@ -3,6 +3,7 @@
 Tests send signals to themselves, so none may be ignored, as `nohup` and jobs in the background ignore them.
 """
 
+import os
 import signal
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # a worker of pytest-xdist: its master has done it
     newest = max(p.stat().st_mtime for p in SOURCE.rglob("*.py"))
-    for cached in SOURCE.rglob("*.nb[ic]"):
-        if cached.stat().st_mtime < newest:
-            cached.unlink()
+    elsewhere = os.environ.get("NUMBA_CACHE_DIR")  # as `make test-oldest` has it
+    for folder in (SOURCE, Path(elsewhere)) if elsewhere else (SOURCE,):
+        for cached in folder.rglob("*.nb[ic]"):
+            if cached.stat().st_mtime < newest:
+                cached.unlink()

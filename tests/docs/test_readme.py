@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 from itertools import pairwise
@@ -58,7 +59,7 @@ def needs(code):
     return modules & EXTRAS
 
 
-def run_page(text, name, capsys):
+def run_page(text, name, capsys, exact=True):
     """Run the Python blocks of a page in one namespace; stops, as skipped, at one that needs an extra that is missing."""
     names = {"__name__": "page"}
     for code, prints in examples(text):
@@ -66,14 +67,15 @@ def run_page(text, name, capsys):
             pytest.importorskip(module)
         exec(compile(code, name, "exec", dont_inherit=True), names)
         printed = capsys.readouterr().out
-        if prints is not None:
+        if prints is not None and exact:
             assert printed == prints
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_python_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch, capsys):
+    """A page shows what the newest libraries print; `make test-oldest` has others, and their last bits may decide a tie."""
     monkeypatch.chdir(tmp_path)
-    run_page(page.read_text(), name_of(page), capsys)
+    run_page(page.read_text(), name_of(page), capsys, exact=os.environ.get("COREPLAN_LIBRARIES") != "oldest")
 
 
 def test_the_pages_with_code_are_found():

@@ -17,6 +17,7 @@ from .errors import (
     shown,
 )
 from .interrupt import Interrupt, at_the_door, breakable
+from .libraries import differences, machine
 from .lock import FolderLock
 from .memory import SHARE, available_memory
 from .seeds import (
@@ -43,6 +44,7 @@ from .settings import (
     settle,
     several,
 )
+from .threads import one_thread
 from .types import FloatArray, IntArray, States, as_states, as_whole, digest, native, plain, read_only
 
 __all__ = [
@@ -81,10 +83,13 @@ __all__ = [
     "changed_input",
     "check_seed",
     "cut",
+    "differences",
     "digest",
     "key_of",
+    "machine",
     "native",
     "nearest",
+    "one_thread",
     "plain",
     "planner_stream",
     "printable",

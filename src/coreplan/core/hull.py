@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray, InputError, IntArray
+from ..base import FloatArray, InputError, IntArray, one_thread
 from ..features import Phi, dense, entries, length, stack, take
 from .frame import Frame
 from .growing import GrowingHull, Points
@@ -154,6 +154,7 @@ def _all_nearest(points, targets, B, errors, tolerance):
         errors[z] = _nearest(points, targets[z], B[z], tolerance)
 
 
+@one_thread
 def convex_coefficients(points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     """For each target `[n, d]` the nearest point of the hull of points `[m, d]`: coefficients B `[n, m]`, distances `[n]`.
 

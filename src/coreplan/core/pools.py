@@ -23,6 +23,7 @@ from ..base import (
     as_generator,
     changed_input,
     key_of,
+    one_thread,
     plain,
     read_only,
     shown,
@@ -86,6 +87,7 @@ class Pool:
         return self.visits / self.visits.sum()
 
 
+@one_thread
 def uniform_pool(
     problem: Problem,
     n: int,
@@ -122,6 +124,7 @@ def uniform_pool(
     return Pool.of(problem, states, _uniform_actions(problem, states, rng))
 
 
+@one_thread
 def rollout_pool(
     problem: Problem,
     policy: Acts | None,

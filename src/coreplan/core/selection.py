@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number
+from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number, one_thread
 from ..features import distinct_rows, take
 from .coreset import CoreSet
 from .growing import ZERO, GrowingHull, Points
@@ -32,6 +32,7 @@ class Selection:
     trail: FloatArray = field(repr=False)  # [m], the distance when each was chosen; infinity for the first
 
 
+@one_thread
 def select(
     pool: Pool, *, size: int | None = None, tolerance: float | None = None, method: str = "hull"
 ) -> Selection:

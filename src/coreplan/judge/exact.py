@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from ..base import FloatArray
+from ..base import FloatArray, one_thread
 from ..policy import SoftmaxPolicy
 from ..problem import Problem, Tabular, check_policy
 
@@ -57,11 +57,13 @@ def normalised(table: Tabular, V: FloatArray, discount: float) -> float:
     return float((1.0 - discount) * (table.nu0 @ V))
 
 
+@one_thread
 def policy_value(table: Tabular, policy: SoftmaxPolicy, discount: float) -> float:
     """The exact normalised value of a policy."""
     return normalised(table, value_function(table, policy.probabilities(table.states), discount), discount)
 
 
+@one_thread
 def optimal_values(table: Tabular, discount: float) -> tuple[FloatArray, FloatArray]:
     """V* `[X]` and Q* `[X, A]`, by policy iteration with strict improvements only.
 

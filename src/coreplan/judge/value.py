@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, Lane, as_count, as_number, as_positive, checks, key_of
+from ..base import FloatArray, InputError, Lane, as_count, as_number, as_positive, checks, key_of, one_thread
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
@@ -94,6 +94,7 @@ def units_of(problem: Problem) -> tuple[float, float]:
     return problem.to_return_units(0.0), problem.to_return_units(1.0)
 
 
+@one_thread
 def evaluate(
     problem: Problem,
     policy: Any,
@@ -245,6 +246,7 @@ class Comparison:
         return f"a - b = {self.difference:.4f} ({self.low:.4f} to {self.high:.4f}, {how}): {verdict}"
 
 
+@one_thread
 def compare_policies(
     problem: Problem,
     a: Any,

@@ -18,6 +18,7 @@ from ..base import (
     breakable,
     check_seed,
     digest,
+    one_thread,
 )
 from ..core import CoreSet
 from ..features import fingerprint
@@ -31,6 +32,7 @@ from .result import Plan
 from .session import Judges, Session
 
 
+@one_thread
 def plan(
     problem: Problem,
     core: CoreSet | None = None,

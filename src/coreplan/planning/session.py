@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..base import CoreplanError, InputError, Interrupt, RunError, as_count, as_python, breakable
+from ..base import CoreplanError, InputError, Interrupt, RunError, as_count, as_python, breakable, machine
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
@@ -26,6 +26,7 @@ from ..run import (
     RunFolder,
     make_progress,
 )
+from .elsewhere import warn_if_elsewhere
 from .judged import certified, evaluated
 from .keeping import Keeping
 from .reality import RealityCheck
@@ -135,6 +136,7 @@ class Session:
         run, folder = self.run, self.folder
         if folder and folder.used:
             folder.load_checkpoint(run)
+            warn_if_elsewhere(folder)
             if run.simulator.queries > run.budget:
                 raise InputError(
                     f"The run in {folder.path} has made {run.simulator.queries} queries already, more than "
@@ -240,6 +242,7 @@ class Session:
             "seconds": run.seconds,
             "warmup_seconds": self.warmup,
             "coreplan": __version__,
+            "machine": machine(),
         }
 
     def _finish(self, status: Status) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, as_array, shown
+from ..base import FloatArray, InputError, IntArray, as_array, one_thread, shown
 from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
 from .linear import linear_model, linear_tabular, spelled_out
 from .problem import Problem, as_range
@@ -19,6 +19,7 @@ from .tables import Tabular, tabular_model
 _LARGEST = 100_000_000  # the most pairs S * A that a table may have
 
 
+@one_thread
 def from_matrices(
     P: Any, R: Any, discount: float, *, nu0: Any = None, terminal: Sequence[int] | None = None,
     features: Features | None = None, reward_range: tuple[float, float] | None = None,
@@ -47,6 +48,7 @@ def from_matrices(
     )  # fmt: skip
 
 
+@one_thread
 def from_pairs(
     R: Any, Q: Any, discount: float, s_indices: Any, a_indices: Any, *, nu0: Any = None,
     terminal: Sequence[int] | None = None, features: Features | None = None,
@@ -89,6 +91,7 @@ def from_pairs(
     )  # fmt: skip
 
 
+@one_thread
 def from_linear(
     Phi: Any, W: Any, vartheta: Any, nu0: Any = None, discount: float = 0.9, *,
     reward_range: tuple[float, float] | None = None, core_pairs: tuple[Any, Any] | None = None, name: str = "linear",

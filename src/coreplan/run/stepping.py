@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import InputError, Interrupt, as_count, check_seed, planner_stream, restore, state_of
+from ..base import InputError, Interrupt, as_count, check_seed, one_thread, planner_stream, restore, state_of
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,
@@ -59,14 +59,18 @@ def steps(
     column to the rows.
     """
     stride = as_count("steps", stride=stride)
-    run = Run.of(problem, planner, core=core, budget=budget, seed=seed, block=block, value=value)
-    run.warm_up()
-    yield run.step_here()
+    with one_thread:  # left at every `yield`: between two steps the threads are the caller's
+        run = Run.of(problem, planner, core=core, budget=budget, seed=seed, block=block, value=value)
+        run.warm_up()
+        step = run.step_here()
+    yield step
     while run.left:
-        until = run.simulator.queries + stride
-        while run.left and run.simulator.queries < until:  # `advance` may return earlier
-            run.advance(until)
-        yield run.step_here()
+        with one_thread:
+            until = run.simulator.queries + stride
+            while run.left and run.simulator.queries < until:  # `advance` may return earlier
+                run.advance(until)
+            step = run.step_here()
+        yield step
 
 
 class Moment(NamedTuple):

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...base import InputError, Lane, as_count, as_generator, key_of
+from ...base import InputError, Lane, as_count, as_generator, key_of, one_thread
 from ...core import CoreSet, Frame, Pool, rollout_pool
 from ...problem import Problem
 from ...sampled import draw
@@ -24,6 +24,7 @@ _FIT, _ROLLOUTS = 0.5, 0.125  # of the queries: for the fit, and for the rollout
 _TWICE = 16  # pairs that are simulated twice, at most
 
 
+@one_thread
 def check(
     problem: Problem,
     core: CoreSet | None = None,

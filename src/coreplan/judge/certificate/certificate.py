@@ -24,6 +24,7 @@ from ...base import (
     available_memory,
     checks,
     key_of,
+    one_thread,
 )
 from ...core import CoreSet
 from ...features import fingerprint
@@ -117,6 +118,7 @@ class Certificate:
         return cls(**{**known, "exact": None if exact is None else Evaluation.from_dict(exact)})
 
 
+@one_thread
 def certify(
     problem: Problem,
     core: CoreSet | None,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...base import InputError, nearest
+from ...base import InputError, nearest, one_thread
 from ..problem import Problem, with_horizon
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
@@ -50,6 +50,7 @@ _HORIZON = {
 _DEPEND_ON_DISCOUNT = {"hard-linear", "perishable-inventory"}
 
 
+@one_thread
 def make(spec: str) -> Problem:
     """The built-in problem `spec`, a name with optional parameters after a colon: `random-linear:states=10**15,lazy=true`.
 
