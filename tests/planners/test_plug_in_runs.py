@@ -10,7 +10,7 @@ import pytest
 import coreplan
 from coreplan import CoreSet, InputError, PlugIn, SimulatorError, Status
 from coreplan.planners import CoreSetup, plug_in
-from coreplan.sampled import Accuracy
+from coreplan.sampled import Accuracy, room
 from coreplan.simulate import REPEATED, Simulator
 from helpers.rivers import own
 from helpers.runs import plan
@@ -75,7 +75,7 @@ def test_a_damaged_state_is_refused():
 
 def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatch):
     calls: list[int] = []
-    monkeypatch.setattr(plug_in, "available_memory", lambda: 4e6)
+    monkeypatch.setattr(room, "available_memory", lambda: 4e6)
     with pytest.raises(InputError, match="core-mirror"):
         plan(own(calls=calls), budget=10**6)
     assert calls == []
@@ -93,19 +93,19 @@ def test_a_run_may_move_between_machines(tmp_path, monkeypatch, fault):
     calls: list[int] = []
 
     def step(rng, states, actions):
-        if fault and len(calls) == 100:  # a call per sweep: between the solves with 64 and 128 samples
+        if fault and sum(calls) > 1000:
             raise RuntimeError("out of memory")
         return base.model.step(rng, states, actions)
 
     def on(memory, problem):
-        monkeypatch.setattr(plug_in, "available_memory", lambda: memory)
+        monkeypatch.setattr(room, "available_memory", lambda: memory)
         return plan(problem, epsilon=1e-12, budget=3000, seed=4, out=tmp_path, resume=True)
 
     if fault:
         with pytest.raises(SimulatorError, match="out of memory"):
             on(1e9, own(step, calls))
         stored = sum(calls[:-1])
-        assert 64 < stored / 12 < 128
+        assert 900 < stored <= 1000
     else:
         first = on(1e6, own())
         stored = first.queries
@@ -114,15 +114,15 @@ def test_a_run_may_move_between_machines(tmp_path, monkeypatch, fault):
     assert small.queries == stored and small.status is Status.NOT_REACHED
     assert "No more samples fit into memory" in small.reason
     large = on(1e9, own())
-    assert large.queries == 3000
     whole = plan(own(), epsilon=1e-12, budget=3000, seed=4)
+    assert large.queries == whole.queries and 2900 < whole.queries <= 3000
     assert large.policy.theta.tobytes() == whole.policy.theta.tobytes()
 
 
 def test_a_budget_that_does_not_fit_is_refused_by_a_planner_that_has_run(monkeypatch):
     setup = CoreSetup.with_core(own(), CoreSet.of(own()), 1200)
-    monkeypatch.setattr(plug_in, "available_memory", lambda: 2.2e5)
+    monkeypatch.setattr(room, "available_memory", lambda: 2.2e5)
     capped = PlugIn(epsilon=0.1).resolve(setup)
-    assert capped._most() == 20 < 1200 // 12
+    assert capped._room.most() == 20 < 1200 // 12
     with pytest.raises(InputError, match="may be used here"):
         dataclasses.replace(capped, epsilon=None).resolve(setup)

@@ -50,6 +50,7 @@ class Lane(IntEnum):
     UNIFORM = 7
     AHEAD = 8
     BASELINE = 9
+    RACE = 10
 
 
 def simulator_stream(

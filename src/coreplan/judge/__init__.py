@@ -3,7 +3,7 @@
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
-from .reality import ENOUGH, LEAST, Reality, face_reality, price
+from .reality import ENOUGH, LEAST, Faced, Reality, face_reality, price
 from .rollouts import Rule
 from .value import Comparison, Evaluation, compare_policies, evaluate
 
@@ -13,6 +13,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Evaluation",
+    "Faced",
     "Reality",
     "Report",
     "Rule",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,14 @@ from ..problem import Problem
 from ..sampled import Beliefs
 from .assumptions.region import worst_region
 from .look_ahead import LookAhead, per_state
-from .rollouts import Rollouts, Rule, Values
+from .rollouts import Rollouts, Rule, Values, Walks
 from .value import Evaluation, Interval, units_of
 
 LEAST = 8  # rollouts of the policy, and half as many of the uniform one; fewer show too little of how outcomes scatter
 _STARTS = 1024  # initial states, by which the first term is estimated
 ENOUGH = 32  # rollouts that usually tell a worthless policy from a good one
 CONFIDENCE = 0.95
+CERTAIN = 1.96  # standard errors, where an estimate rests on very many draws
 _LONGEST = (
     8.0  # the longest rollout, in mean lengths; cutting off longer ones costs less than 4e-4 of the value
 )
@@ -54,6 +56,11 @@ class Reality:
     lead: Interval | None = None  # earned minus the baseline, from paired rollouts
     ahead: Interval | None = None  # what one step of look-ahead would gain on top
     where: str = ""  # in which states most of the excess arises
+    # If an earlier solve of the planner earned more and is the plan's policy: the digest of the last solve's policy.
+    set_aside: str = ""
+    above_last: Interval | None = (
+        None  # then: earned minus what the last solve's policy earned, from paired rollouts
+    )
     fault: BaseException | None = None  # the error that ended the rollouts
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,7 +82,10 @@ class Reality:
         return cls(**known)
 
 
-_EVALUATIONS, _INTERVALS = ("earned", "uniform", "baseline"), ("excess", "gain", "lead", "ahead")
+_EVALUATIONS, _INTERVALS = (
+    ("earned", "uniform", "baseline"),
+    ("excess", "gain", "lead", "ahead", "above_last"),
+)
 
 
 def price(problem: Problem, baseline: bool, rollouts: int = ENOUGH) -> int:
@@ -99,20 +109,20 @@ def face_reality(
     Whatever ends the rollouts, an error of the simulator or Ctrl-C, is returned as `fault`: the queries before it were paid
     for and must be counted.
     """
-    faced = _Faced(problem, policy, beliefs=beliefs, baseline=baseline, seed=seed)
-    found, fault = Reality(queries=0, least=price(problem, baseline is not None, LEAST)), None
-    try:
-        found = faced.found(found, queries)
-    except BaseException as error:
-        fault = error
-    return replace(found, queries=faced.queries, fault=fault)
+    return Faced(problem, policy, beliefs=beliefs, baseline=baseline, seed=seed).see(queries)
 
 
-class _Faced:
+class Faced:
     """The rollouts of one policy, of a baseline and of the uniform policy, and a look ahead."""
 
     def __init__(
-        self, problem: Problem, policy: SoftmaxPolicy, *, beliefs: Beliefs | None, baseline: Any, seed: int
+        self,
+        problem: Problem,
+        policy: SoftmaxPolicy,
+        *,
+        seed: int,
+        beliefs: Beliefs | None = None,
+        baseline: Any = None,
     ) -> None:
         rules = [Rule(problem, policy)]
         if baseline is not None:
@@ -123,11 +133,23 @@ class _Faced:
         self.main = Rollouts(problem, rules, key=seed, lane=Lane.REALITY, values=self.values)
         self.even = Rollouts(problem, [uniform], key=seed, lane=Lane.UNIFORM, values=self.values)
         self.look = LookAhead(problem, policy, self.values, seed)
+        self.streams = [np.random.default_rng([seed, i]) for i in (1, 2, 3)]
+        self.walked: tuple[_Waves, _Waves] = ([], [])  # of `main` and of `even`, so far
 
     @property
     def queries(self) -> int:
         """The queries made so far."""
         return self.main.queries + self.even.queries + self.look.queries
+
+    def see(self, queries: int, *, ahead: bool = True) -> Reality:
+        """What at most `queries` queries show, those of earlier calls included; `ahead`: and look ahead, at the end."""
+        found = Reality(queries=0, least=price(self.problem, self.compared, LEAST))
+        fault: BaseException | None = None
+        try:
+            found = self._found(found, queries, self._states(queries) if ahead else 0)
+        except BaseException as error:
+            fault = error
+        return replace(found, queries=self.queries, fault=fault)
 
     def _states(self, queries: int) -> int:
         """At how many states to look ahead; rollouts come first."""
@@ -136,18 +158,25 @@ class _Faced:
             return 0
         return min(self.look.states_for(queries), room // per_state(self.problem))
 
-    def found(self, found: Reality, queries: int) -> Reality:
+    @cached_property
+    def start(self) -> FloatArray:
+        """(1 - gamma) V(x_0) of initial states, `[n0]`."""
+        initial = self.even.simulators[0].initial(_STARTS)
+        return (1.0 - self.problem.discount) * self.values.known(initial)
+
+    def _found(self, found: Reality, queries: int, states: int) -> Reality:
         """`found` with what at most `queries` queries show; as it is if they are too few."""
-        problem, states = self.problem, self._states(queries)
-        streams = [np.random.default_rng([self.seed, i]) for i in (1, 2, 3)]
-        start = (1.0 - problem.discount) * self.values.known(self.even.simulators[0].initial(_STARTS))
+        problem, start = self.problem, self.start
         rest, k = queries - states * per_state(problem), len(self.main.rules)
-        walked = _walked(self.main, start, int(k / (k + _UNIFORM) * rest), LEAST, streams[0])
+        walked = _walked(
+            self.main, start, int(k / (k + _UNIFORM) * rest), LEAST, self.streams[0], self.walked[0]
+        )
         if walked is None:
             return found
         found = replace(found, earned=_evaluation(problem, walked.value(0), self.main, walked))
         if problem.n_actions > 1:
-            other = _walked(self.even, start, rest - self.main.queries, LEAST // 2, streams[1])
+            room = rest - self.main.queries
+            other = _walked(self.even, start, room, LEAST // 2, self.streams[1], self.walked[1])
             if other is not None:
                 uniform = _evaluation(problem, other.value(0), self.even, other)
                 found = replace(found, uniform=uniform, gain=_apart(walked, other))
@@ -158,12 +187,74 @@ class _Faced:
         if self.compared:
             second = _evaluation(problem, walked.value(1), self.main, walked)
             found = replace(found, baseline=second, lead=walked.lead())
-        ahead = self.look.gains(self.main.kept, states, streams[2]) if states else None
+        ahead = self.look.gains(self.main.kept, states, self.streams[2]) if states else None
         if ahead is not None:
             # Where a process has ended, no deviation gains anything.
             ahead = ahead * (self.main.lived / walked.lengths.sum())
             found = replace(found, ahead=_interval(float(ahead.mean()), ahead - ahead.mean()))
         return found
+
+    # Another policy against this one.
+
+    def needed(self, found: Reality, difference: float) -> int:
+        """About how many queries tell this policy from another if their values differ by `difference`.
+
+        The other policy's rollouts scatter like those that were seen; common noise only makes the difference sharper.
+        """
+        assert found.earned is not None
+        waves = self.walked[0]
+        mean = _Walked(self.start, *_together(waves)).value(0)
+        seen = found.earned.rollouts
+        rollouts = max(seen * 2.0 * ((mean.high - mean.value) / difference) ** 2, LEAST)
+        # Of two policies, and half as many again, since lengths vary.
+        return math.ceil(3.0 * rollouts * found.earned.queries / seen) if rollouts < 1e12 else 2**62
+
+    def against(self, found: Reality, other: SoftmaxPolicy, beliefs: Beliefs | None, queries: int) -> Reality:
+        """What is seen of `other` in at most `queries` further queries, paired with fresh rollouts of this policy.
+
+        `above_last` is other minus this one. The uniform policy's value is that of `found`. On a fault, or with too few
+        queries, it has no `earned`.
+        """
+        problem = self.problem
+        paired = Rollouts(
+            problem, [Rule(problem, other), self.main.rules[0]], key=self.seed, lane=Lane.RACE, values=self.values
+        )  # fmt: skip
+        seen = Reality(queries=0, least=found.least, uniform=found.uniform)
+        fault: BaseException | None = None
+        try:
+            walked = _walked(paired, self.start, queries, LEAST, self.streams[0], [])
+            if walked is not None:
+                value = walked.value(0)
+                seen = replace(
+                    seen, earned=_evaluation(problem, value, paired, walked), above_last=walked.lead()
+                )
+                if found.uniform is not None:
+                    even = found.uniform
+                    seen = replace(seen, gain=_difference(value, Interval(even.value, even.low, even.high)))
+                above = walked.lead()
+                if found.lead is not None:
+                    below = Interval(*(-v for v in found.lead))
+                    seen = replace(seen, baseline=found.baseline, lead=_difference(above, below))
+                if (
+                    found.ahead is not None
+                ):  # what look-ahead gained over this policy, it gains over the other, less that
+                    seen = replace(seen, ahead=_difference(found.ahead, above))
+                if beliefs is not None:
+                    initial = self.even.simulators[0].initial(_STARTS)
+                    V = (1.0 - problem.discount) * Values(problem, other, beliefs).known(initial)
+                    error = CERTAIN * float(V.std()) / math.sqrt(len(V))
+                    believed = Interval(float(V.mean()), float(V.mean()) - error, float(V.mean()) + error)
+                    seen = replace(seen, believed=believed.value, excess=_difference(believed, value))
+        except BaseException as error:
+            fault = error
+        return replace(seen, queries=paired.queries, fault=fault)
+
+
+def _difference(one: Interval, two: Interval) -> Interval:
+    """The difference of two independent estimates."""
+    value = one.value - two.value
+    half = math.hypot(one.high - one.value, two.high - two.value)
+    return Interval(value, value - half, value + half)
 
 
 class _Walked:
@@ -195,27 +286,29 @@ class _Walked:
         return _interval(mean, deviations)
 
 
+_Waves = list[tuple[Walks, IntArray]]  # rollouts, and their lengths
+
+
+def _together(waves: _Waves) -> tuple[FloatArray, IntArray]:
+    """The sums of all waves, `[k, n]`, and their lengths, `[n]`."""
+    sums, lengths = zip(*((walks.sums, lengths) for walks, lengths in waves), strict=True)
+    return np.concatenate(sums, axis=1), np.concatenate(lengths)
+
+
 def _walked(
-    rollouts: Rollouts, start: FloatArray, budget: int, least: int, rng: np.random.Generator
+    rollouts: Rollouts, start: FloatArray, budget: int, least: int, rng: np.random.Generator, waves: _Waves
 ) -> _Walked | None:
-    """Rollouts of geometric lengths within the budget; None if it has no room for `least` of them."""
-    parts = []
+    """Rollouts of geometric lengths within the budget, appended to `waves`; None if there is no room for `least` of them."""
     while True:
         room = (budget - rollouts.queries) // len(rollouts.rules)
         lengths = _lengths(room, rollouts.problem.discount, rng)
         if len(lengths) < least:
             break
         before = rollouts.queries
-        parts.append((rollouts.go(lengths, np.ones(int(lengths.max()))), lengths))
+        waves.append((rollouts.go(lengths, np.ones(int(lengths.max()))), lengths))
         if rollouts.queries == before:  # every process begins at its end
             break
-    if not parts:
-        return None
-    return _Walked(
-        start,
-        np.concatenate([w.sums for w, _ in parts], axis=1),
-        np.concatenate([lengths for _, lengths in parts]),
-    )
+    return _Walked(start, *_together(waves)) if waves else None
 
 
 def _lengths(room: int, gamma: float, rng: np.random.Generator) -> IntArray:

@@ -1,13 +1,26 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
-from .doubts import DOUBTS, Doubt, Status, Verdict, near_uniform, unresolved, with_reality, with_watch
+from .doubts import (
+    DOUBTS,
+    Doubt,
+    Status,
+    Verdict,
+    against_policy,
+    near_uniform,
+    scale_of,
+    set_aside,
+    unresolved,
+    with_reality,
+    with_watch,
+)
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
 from .primal_dual.planner import PrimalDual, best_K, best_rates, constants
 from .protocol import (
     CoreSetup,
+    Earlier,
     Kernels,
     Planner,
     ReadOut,
@@ -28,6 +41,7 @@ __all__ = [
     "CoreMirror",
     "CoreSetup",
     "Doubt",
+    "Earlier",
     "Grow",
     "Kernels",
     "OptimisticPrimalDual",
@@ -40,6 +54,7 @@ __all__ = [
     "Status",
     "Sum",
     "Verdict",
+    "against_policy",
     "best_K",
     "best_rates",
     "broken",
@@ -51,6 +66,8 @@ __all__ = [
     "require_planner",
     "require_policy",
     "require_state",
+    "scale_of",
+    "set_aside",
     "unresolved",
     "with_reality",
     "with_watch",

@@ -217,6 +217,12 @@ NO_LEAD = _doubt(
     "The policy is not measurably better than the baseline: the difference is {lead:.3g} ({low:.3g} to {high:.3g}).",
     Status.FINISHED,
 )
+EARLIER = _doubt(
+    "an earlier solve is better",
+    "The policy is that of an earlier solve, {what}: in paired rollouts it earned {above:.3g} ({low:.3g} to {high:.3g}) "
+    "more than the policy of the last solve. More queries made it worse, so the features may be at fault.",
+    Status.FINISHED,
+)
 
 DOUBTS: tuple[Doubt, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Doubt))
 
@@ -288,7 +294,7 @@ def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | Non
     against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
     would mean nothing where all policies earn nearly the same.
     """
-    found = _disagreement(seen, target) or _no_better(seen) or _short_sighted(seen, target)
+    found = against_policy(seen, target)
     lead = _lead(seen)
     if found is None and lead is not None and lead.status is Status.DOUBTFUL:
         found, lead = lead, None
@@ -299,11 +305,26 @@ def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | Non
     return own
 
 
+def against_policy(seen: Any, target: float) -> Verdict | None:
+    """What rollouts say against the policy itself, whatever the baseline earns; None if nothing."""
+    return _disagreement(seen, target) or _no_better(seen) or _short_sighted(seen, target)
+
+
+def set_aside(own: Verdict | None, seen: Any, what: str) -> Verdict:
+    """The verdict on the policy of an earlier solve, which rollouts preferred to that of the last one."""
+    remark = EARLIER(
+        what=what, above=seen.above_last.value, low=seen.above_last.low, high=seen.above_last.high
+    )
+    if own is None or own.status in (Status.FINISHED, Status.REACHED):
+        return remark  # an accuracy that was reached is that of the last solve
+    return Verdict(own.status, f"{remark.reason} {own.reason}")
+
+
 def unresolved(seen: Any) -> bool:
     """Whether an estimate gives reason for doubt, and its interval is too wide to say so."""
     if seen.gain is None or seen.excess is None:
         return False
-    scale = _scale(seen)
+    scale = scale_of(seen)
     limits = ((seen.excess, DISAGREEMENT * scale), (seen.ahead, AHEAD * scale))
     wide = seen.gain.low <= 0.0 and seen.gain.high > max(0.5 * scale, _TIE)
     return wide or any(found is not None and found.low <= limit < found.value for found, limit in limits)
@@ -317,7 +338,8 @@ def _joined(found: Verdict, own: Verdict | None) -> Verdict:
     return Verdict(status, f"{found.reason} {own.reason}")
 
 
-def _scale(seen: Any) -> float:
+def scale_of(seen: Any) -> float:
+    """What the policy gains over the uniform one, or is believed to gain if that is more."""
     claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
     return max(claimed, seen.gain.value)
 
@@ -325,7 +347,7 @@ def _scale(seen: Any) -> float:
 def _disagreement(seen: Any, target: float) -> Verdict | None:
     if seen.excess is None or seen.gain is None or seen.believed is None:
         return None
-    allowed = max(DISAGREEMENT * _scale(seen), target, _TIE)
+    allowed = max(DISAGREEMENT * scale_of(seen), target, _TIE)
     if seen.excess.low <= allowed:  # a policy that earns more than it is believed to is no worse for it
         return None
     return DISAGREE(
@@ -339,7 +361,7 @@ def _no_better(seen: Any) -> Verdict | None:
     if seen.believed is None:  # no claim to set the gain against: only many rollouts count
         resolved = seen.earned.rollouts >= MANY
     else:
-        resolved = seen.gain.high <= max(0.5 * _scale(seen), _TIE) or seen.believed <= seen.uniform.low
+        resolved = seen.gain.high <= max(0.5 * scale_of(seen), _TIE) or seen.believed <= seen.uniform.low
     if not resolved:
         return None
     return NO_BETTER(
@@ -348,7 +370,7 @@ def _no_better(seen: Any) -> Verdict | None:
 
 
 def _short_sighted(seen: Any, target: float) -> Verdict | None:
-    if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * _scale(seen), target, _TIE):
+    if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * scale_of(seen), target, _TIE):
         return None
     return SHORT_SIGHTED(
         ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value

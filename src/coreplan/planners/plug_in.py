@@ -9,58 +9,52 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..base import (
-    SHARE,
-    FloatArray,
-    InputError,
-    IntArray,
-    as_choice,
-    as_count,
-    as_number,
-    available_memory,
-    settle,
-)
+from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number, settle
 from ..core import Frame, Lift
-from ..features import as_sparse, entries, is_sparse, take
+from ..features import as_sparse, entries, take
 from ..sampled import (
     GROWING,
-    LARGE,
     MOST_COORDINATES,
     NOTHING,
     Accuracy,
     Beliefs,
     FixedPoint,
+    Room,
     SampledModel,
     Stored,
+    Thinning,
     Trial,
     all_same,
-    append,
+    balanced,
     check_rows,
     choose_ridge,
+    differ,
     estimated_loss,
     initial_features,
+    next_features,
     next_packed,
     next_rows,
+    next_size,
     no_rows,
     repeated_pairs,
     rescale,
-    sobol,
+    sobol_points,
     stored,
     without_room,
 )
 from ..simulate import REPEATED, Answers, Ask
 from . import doubts
 from .doubts import Verdict, few_samples, no_noise
-from .protocol import CoreSetup, Planner, ReadOut
+from .protocol import CoreSetup, Earlier, Planner, ReadOut
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
 FIRST = {"sobol": 8, "independent": 16}
-# Samples per core pair before "no policy differs from the uniform one" is believed; fewer may not show what matters.
-BLIND = 128
+BLIND = 128  # samples per core pair before "no policy differs from the uniform one" is believed
 BATCH = 65_536  # the most pairs per ask
-# Entries of the next states' features above which a solve starts from that of fewer samples.
-HEAVY = 20_000_000
+HEAVY = 20_000_000  # entries of next features above which a solve starts from that of fewer samples
+SEEN = 10_000  # next states at which two solves are compared
 INITIAL = 512  # draws from nu0, by which values are estimated
 
 
@@ -69,6 +63,7 @@ class State(NamedTuple):
 
     seed: int  # of the quasi-random noise
     theta: FloatArray  # [d]
+    before: FloatArray  # [d], theta of the solve before the last one; zero if there is none
     residual: float  # of the last solve, as a fraction of the value range
     settled: bool  # whether the last solve found a solution
     error: float  # estimated loss of sampling; NaN if no accuracy was requested
@@ -79,6 +74,8 @@ class State(NamedTuple):
     certain: bool  # whether it counts as deterministic
     repeats: int  # queries that were repeated and gave the same answer
     probed: int  # queries that were repeated only to compare, and are not stored
+    steady: NDArray[np.bool_]  # [m], core pairs that have given one answer only and are asked more rarely
+    owed: IntArray  # [k], rows of samples that were taken for granted and are to be queried after all
     filled: int  # the fields of `Rows`
     solved: int
     rewards: FloatArray
@@ -98,7 +95,8 @@ class PlugIn(Planner):
     simulator is a function of its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and errors
     that are common to all actions do not change the policy. A deterministic simulator is queried once per core pair if it
     declares that it has no noise, or if it draws no random numbers and some queries that are repeated agree
-    (`sampled/repeats.py`). (On `inventory`, sub = (optimum - value) / (optimum - uniform)
+    (`sampled/repeats.py`). With an accuracy, core pairs that never vary are asked a quarter as often
+    (`sampled/thinning.py`). (On `inventory`, sub = (optimum - value) / (optimum - uniform)
     is .0025 after 7,000 queries, and .0040 after 113,000 queries with independent noise.)
 
     For an exact core set of a linear MDP this is the plug-in estimator of Wang, Yan & Fan (2021): the value lost falls
@@ -119,7 +117,7 @@ class PlugIn(Planner):
     """
 
     name: ClassVar[str] = "plug-in"
-    growing: ClassVar[frozenset[str]] = GROWING
+    growing: ClassVar[frozenset[str]] = GROWING | {"owed"}
 
     samples: int | None = None
     noise: str = "auto"
@@ -162,56 +160,34 @@ class PlugIn(Planner):
         planner._require_memory()
         return planner
 
-    def _bytes_per_row(self, state: State | None = None) -> int:
-        phi = self.setup.core_features
-        k = entries(phi).shape[1] * (12 if is_sparse(phi) else 8)
-        # Twice, since arrays are copied when they grow; four times if a solve takes as much.
-        packed = state is not None and len(state.next_step) > 0
-        return (4 if packed else 2 * self.setup.n_actions) * k + 64
-
-    def _bytes_of_systems(self) -> int:
-        setup = self.setup
-        units = setup.frame.units is not None
-        return 16 * (min(setup.m**2, LARGE) if units else setup.m * setup.dimension)
-
     @cached_property
-    def _room(self) -> float:
-        """Bytes of memory that may be used, determined once at the start of the run."""
-        return SHARE * available_memory()
-
-    def _most(self, state: State | None = None) -> int:
-        """The number of samples per core pair that fit into memory, packed as they are in the state."""
-        room = max(self._room - self._bytes_of_systems(), 0.0)
-        return int(min(room / (self._bytes_per_row(state) * self.setup.m), 2.0**40))
+    def _room(self) -> Room:
+        return Room(self.setup.frame, self.setup.n_actions)
 
     def _require_memory(self) -> None:
         """Raise InputError if a budget does not fit into memory; with an accuracy, only if the first solve does not."""
-        m, cap = self.setup.m, self._wanted(0)
-        least = cap if self.epsilon is None else min(cap, FIRST[self.noise])
-        if self._most() < least:
-            needed = self._bytes_per_row() * least * m + self._bytes_of_systems()
-            raise InputError(
-                f"PlugIn would store the features of {least * m:,} next states, with its systems about "
-                f"{needed / 1e9:.3g} GB, and {self._room / 1e9:.3g} GB may be used here. "
-                "Give a smaller budget or `samples`, or use the planner core-mirror, which stores none."
-            )
+        cap = self._wanted()
+        self._room.require("PlugIn", cap if self.epsilon is None else min(cap, FIRST[self.noise]))
 
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
         return State(
-            seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension), residual=math.nan, settled=False,
-            error=math.nan, scale=math.nan, reached=False, drew=False, random=False, certain=False, repeats=0, probed=0,
-            **no_rows(self.setup.n_actions),
+            seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension),
+            before=np.zeros(self.setup.dimension), residual=math.nan, settled=False, error=math.nan, scale=math.nan,
+            reached=False, drew=False, random=False, certain=False, repeats=0, probed=0,
+            steady=np.zeros(self.setup.m, dtype=bool), owed=np.zeros(0, dtype=np.int64), **no_rows(self.setup.n_actions),
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
-        m = self.setup.m
         if state.reached or state.certain:
             return None
         if self._trial.probing(state):
             return min(self._trial.needed(state) - state.repeats, BATCH)
-        return next_rows(state.filled, self._target(state) * m, m, BATCH)
+        if len(state.owed):
+            return min(len(state.owed), BATCH)
+        stop = self._stop(state)
+        return len(self._thinning.rows(state, stop)) if stop > state.filled else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         size, m, start = self.size(state), self.setup.m, state.filled
@@ -219,25 +195,34 @@ class PlugIn(Planner):
             return None
         if self._trial.probing(state):
             return Ask(core_index=repeated_pairs(state.seed, m, state.repeats, state.repeats + size))
-        rows = np.arange(start, start + size)
+        rows = state.owed[:size] if len(state.owed) else self._thinning.rows(state, self._stop(state))
         noise = None
-        if self.noise == "sobol":
-            points = sobol(state.seed, self.setup.noise_dimension, start // m, rows[-1] // m + 1)
-            noise = points[rows // m - start // m]
+        if self.noise == "sobol" and size:
+            noise = sobol_points(state.seed, self.setup.noise_dimension, rows // m)
         elif self._trial.declared:
             noise = np.empty((size, 0))  # so that it is checked that the simulator needs none
-        sweep = start // m if size % m == 0 and noise is None else None
+        sweep = start // m if not state.thinned and size % m == 0 and noise is None else None
         return Ask(core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep)
+
+    def _stop(self, state: State) -> int:
+        """The row after the last one of the next ask."""
+        m = self.setup.m
+        return state.filled + (next_rows(state.filled, self._target(state) * m, m, BATCH) or 0)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         m, look = self.setup.m, self._trial.look(state)
         if self._trial.probing(state):
             state = self._trial.compared(state, answers)
+        elif len(state.owed):
+            state = self._thinning.repaid(state, answers)
         else:
-            state = append(state, answers)._replace(drew=state.drew or answers.drew)
+            state = self._thinning.told(state, answers, self._stop(state))
+            state = state._replace(drew=state.drew or answers.drew)
             if look is not None and state.filled == look * m:
                 state = self._trial.looked(state, look)
-        due = not self._trial.probing(state) and state.filled == self._target(state) * m
+        due = (
+            not self._trial.probing(state) and state.filled == self._target(state) * m and not len(state.owed)
+        )
         return self._solved(state, state.filled // m) if due or state.certain else state
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
@@ -250,26 +235,19 @@ class PlugIn(Planner):
 
     def _target(self, state: State) -> int:
         """Samples per core pair at the next solve: doubled each time (with an accuracy, in two steps), up to the cap."""
-        N = self._trial.look(state) or FIRST[self.noise]
-        while state.solved >= N:
-            twice = 1 << N.bit_length()  # the next power of two
-            between = 3 * twice // 4  # where a quasi-random sequence is still balanced
-            N = between if self.epsilon is not None and between > N else twice
-        return min(N, self._cap(state))
+        first = self._trial.look(state) or FIRST[self.noise]
+        return min(next_size(first, state.solved, finer=self.epsilon is not None), self._cap(state))
 
     def _cap(self, state: State) -> int:
         """The most samples per core pair that budget, settings and memory allow."""
-        return min(self._wanted(state.probed), self._most(state))
+        return min(self._wanted(state.probed, int(state.steady.sum())), self._room.most(state))
 
-    def _wanted(self, probed: int) -> int:
-        """The most samples per core pair that budget and settings allow, if `probed` queries are not stored.
-
-        With quasi-random noise a multiple of a quarter of the last power of two, since other sizes unbalance the sequence.
-        """
-        cap = (self.setup.budget - probed - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
+    def _wanted(self, probed: int = 0, steady: int = 0) -> int:
+        """The most samples per core pair that budget and settings allow, if `probed` queries are not stored."""
+        queries = self.setup.budget - probed - (REPEATED if self.noise == "sobol" else 0)
+        cap = self._thinning.affordable(queries, steady)
         if self.noise == "sobol" and self.samples is None:
-            quarter = max(1, 2 ** (cap.bit_length() - 3))
-            cap -= cap % quarter
+            cap = balanced(cap)
         return min(cap, self.samples or cap)
 
     @cached_property
@@ -283,6 +261,12 @@ class PlugIn(Planner):
             budget=setup.budget, to_accuracy=self.epsilon is not None,
         )  # fmt: skip
 
+    @cached_property
+    def _thinning(self) -> Thinning:
+        """Which samples are queried. With a budget alone all are, since it is to be used."""
+        active = self.samples is None and self.epsilon is not None
+        return Thinning(m=self.setup.m, first=FIRST[self.noise], active=active)
+
     # Solving.
 
     def _solved(self, state: State, N: int) -> State:
@@ -291,8 +275,9 @@ class PlugIn(Planner):
         lift = Lift(frame, choose_ridge(sampled, frame, state.certain) if self.ridge is None else self.ridge)
         solution = sampled.solve(lift, sampled.equal(), start=self._start(state, N, lift))
         state = state._replace(
-            solved=N, theta=solution.theta, residual=solution.residual, settled=solution.settled
-        )
+            solved=N, theta=solution.theta, before=state.theta if state.solved < N else np.zeros(frame.d),
+            residual=solution.residual, settled=solution.settled,
+        )  # fmt: skip
         accuracy = Accuracy.of(self.epsilon)
         if accuracy is not None and state.certain:
             return self._reached(state, sampled, lift, solution)
@@ -305,17 +290,15 @@ class PlugIn(Planner):
         )  # fmt: skip
         seen = not scale <= NOTHING or N >= BLIND
         reached = bool(seen and solution.settled and error <= accuracy.target(scale))
-        return state._replace(error=error, scale=scale, reached=reached)
+        state = state._replace(error=error, scale=scale, reached=reached)
+        return state if reached else self._thinning.begun(state)
 
     def _start(self, state: State, N: int, lift: Lift) -> FloatArray | None:
         """Where the solve starts: from that of an eighth of the samples if it is large, which saves most of its steps."""
-        few, size = (
-            N // 8,
-            N * self.setup.m * self.setup.n_actions * entries(self.setup.core_features).shape[1],
-        )
-        if few == 0 or size < HEAVY:
+        size = N * self.setup.m * self.setup.n_actions * entries(self.setup.core_features).shape[1]
+        if N < 8 or size < HEAVY:
             return None
-        small = self._sampled(state, few)
+        small = self._sampled(state, N // 8)
         return small.solve(lift, small.equal()).theta
 
     def _reached(self, state: State, sampled: SampledModel, lift: Lift, solution: FixedPoint) -> State:
@@ -343,6 +326,14 @@ class PlugIn(Planner):
     def beliefs(self, state: State) -> Beliefs | None:
         return Beliefs(state.theta) if state.solved else None
 
+    def earlier(self, state: State) -> Earlier | None:
+        if not state.before.any() or not differ(
+            as_sparse(next_features(state, SEEN)), state.theta, state.before
+        ):
+            return None
+        policy = self.policy(state._replace(theta=state.before))
+        return Earlier(policy, Beliefs(state.before), "on fewer samples per core pair")
+
     def stored(self, state: State) -> Stored | None:
         return stored(state, self.setup.frame, self.setup.discount)
 
@@ -361,8 +352,8 @@ class PlugIn(Planner):
     def _not_reached(self, state: State) -> Verdict:
         """Why the samples are not enough for the requested accuracy, and what would be."""
         N, m, accuracy = state.solved, self.setup.m, Accuracy.of(self.epsilon)
-        fixed = self._cap(state) == self.samples
         assert accuracy is not None
+        fixed = self._cap(state) == self.samples
         target, first = accuracy.target(state.scale), FIRST[self.noise]
         if first > N:
             least = first * m + (REPEATED if self.noise == "sobol" else 0)
@@ -375,7 +366,7 @@ class PlugIn(Planner):
         cure = f"Raise the budget above {self.setup.budget:,}"
         if fixed:
             cure = f"Raise `samples` above {self.samples}"
-        elif self._cap(state) == self._most(state):
+        elif self._cap(state) == self._room.most(state):
             cure = "No more samples fit into memory: give more of it"
         return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
 
@@ -387,6 +378,8 @@ class PlugIn(Planner):
         return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
+        if len(state.owed) and not 0 <= state.owed.min() <= state.owed.max() < state.filled:
+            raise ValueError("'owed' names samples that do not exist")
         check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)
 
     def numbers(self, state: State) -> Mapping[str, float]:

@@ -117,6 +117,14 @@ class Kernels(NamedTuple):
     sweep: str | None = None  # if asks are sweeps: the field of the state, `[1]`, that counts them
 
 
+class Earlier(NamedTuple):
+    """A solve before the last one, for a planner that solves several times."""
+
+    policy: ReadOut
+    beliefs: Beliefs | None  # the values that it gives to its own policy
+    what: str  # which solve it is, such as "on 64 samples per core pair"
+
+
 class Planner:
     """The base class of planners. A subclass must define `init`, `ask`, `tell` and `policy`; the rest is optional.
 
@@ -184,6 +192,13 @@ class Planner:
 
     def beliefs(self, state: Any) -> Beliefs | None:
         """The Q-values that the planner believes its policy to have; None if it has no such values."""
+        return None
+
+    def earlier(self, state: Any) -> Earlier | None:
+        """An earlier solve, if its policy differs from the last one's at states that were seen; else None.
+
+        The last solve stands, unless rollouts show that the earlier one earns more.
+        """
         return None
 
     def core(self, state: Any) -> CoreSet | None:

@@ -13,7 +13,7 @@ from ..base import CoreplanError, InputError, Interrupt, RunError, as_count, as_
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
-from ..policy import SoftmaxPolicy
+from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
 from ..run import (
     CERTIFICATE_FILE,
@@ -250,7 +250,7 @@ class Session:
         self.keep(
             checkpoint=self._checkpoint
         )  # first: whatever happens now, everything that was paid is on disk
-        policy, verdict = run.policy(), run.verdict()
+        (policy, _), verdict = self.reality.chosen(run, self._known_reality()), run.verdict()
         reason = verdict.reason if verdict else ""
         interrupted = status is Status.INTERRUPTED
         if verdict and not interrupted:
@@ -283,14 +283,16 @@ class Session:
             found, missing = (found, missing) if found or known is None else (known, "")
         verdict = run.verdict()
         if found is not None:
-            verdict, missing = self.reality.verdict(verdict, found, run)
+            verdict, unknown = self.reality.verdict(verdict, found, run)
+            missing = f"{missing} {unknown}".strip()
+        policy, _ = self.reality.chosen(run, found)
         result = replace(
-            result, reality=found, reality_queries=self.reality.queries, no_verdict=missing,
+            result, policy=policy, reality=found, reality_queries=self.reality.queries, no_verdict=missing,
             queries=self._paid,
             status=verdict.status if verdict else Status.FINISHED, reason=verdict.reason if verdict else "",
         )  # fmt: skip
         if folder:
-            self.keep(checkpoint=self._checkpoint)
+            self.keep(checkpoint=self._checkpoint, policy=lambda: policy.save(folder.path / POLICY_FILE))
             if found is not None:
                 faced = found.as_dict()
                 self.keep(reality=lambda: folder.write_judged(REALITY_FILE, faced))

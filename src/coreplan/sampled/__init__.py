@@ -2,13 +2,14 @@
 
 from .beliefs import Beliefs
 from .intervals import curvature, lower_mean
-from .loss import NOTHING, Accuracy, before, estimated_loss, losses
+from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
-from .lstd import Equations, WeightedSamples, gram, greedy, kept_gain
-from .noise import MOST_COORDINATES, sobol
+from .lstd import Equations, WeightedSamples, differ, gram, greedy, kept_gain
+from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .policy_iteration import LARGE, FixedPoint, SampledModel
 from .repeats import Trial, repeated_pairs, share_below
 from .ridge import choose_ridge
+from .room import Room
 from .samples import (
     GROWING,
     Stored,
@@ -27,6 +28,7 @@ from .samples import (
     stored,
     without_room,
 )
+from .thinning import Thinning
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
 __all__ = [
@@ -41,9 +43,11 @@ __all__ = [
     "FixedPoint",
     "Found",
     "Pair",
+    "Room",
     "SampledModel",
     "SolverError",
     "Stored",
+    "Thinning",
     "Transitions",
     "Trial",
     "UnboundedError",
@@ -51,10 +55,12 @@ __all__ = [
     "WeightedSamples",
     "all_same",
     "append",
+    "balanced",
     "before",
     "check_rows",
     "choose_ridge",
     "curvature",
+    "differ",
     "draw",
     "estimated_loss",
     "gram",
@@ -67,11 +73,13 @@ __all__ = [
     "next_features",
     "next_packed",
     "next_rows",
+    "next_size",
     "no_rows",
     "repeated_pairs",
     "rescale",
     "share_below",
     "sobol",
+    "sobol_points",
     "solve_pair",
     "solve_sampled",
     "stored",

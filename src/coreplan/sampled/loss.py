@@ -37,6 +37,16 @@ ROUNDING = 1e-11
 GROUPS = 4
 
 
+def next_size(first: int, solved: int, finer: bool) -> int:
+    """Samples per core pair at the solve after that on `solved` samples: doubled each time, `finer` in two steps."""
+    N = first
+    while solved >= N:
+        twice = 1 << N.bit_length()  # the next power of two
+        between = 3 * twice // 4  # where a quasi-random sequence is still balanced
+        N = between if finer and between > N else twice
+    return N
+
+
 class Accuracy(NamedTuple):
     """An accuracy: a normalised value or, if `relative`, a fraction of the optimum's gain over the uniform policy."""
 

@@ -91,6 +91,17 @@ def greedy(phi, theta, choice):
         choice[n] = best
 
 
+OTHERWISE = 0.01  # the share of states at which policies act differently that makes them two policies
+
+
+def differ(phi: Sparse, theta: FloatArray, other: FloatArray) -> bool:
+    """Whether the greedy policies of two vectors `[d]` act differently in a good many of the states `[n, A, k]`."""
+    choices = np.empty((2, len(phi.weight)), dtype=np.int64)
+    for choice, vector in zip(choices, (theta, other), strict=True):
+        greedy(phi, vector, choice)
+    return bool((choices[0] != choices[1]).mean() > OTHERWISE)
+
+
 class Equations:
     """The normal equations of one set of samples, for any rewards and discount.
 

@@ -185,6 +185,18 @@ def append(state: Any, answers: Answers) -> Any:
     return state._replace(filled=state.filled + len(answers.rewards))
 
 
+def overwrite(state: Any, rows: IntArray, answers: Answers) -> Any:
+    """The state with the samples in the given rows replaced by the answers, in place where that is possible."""
+    assert answers.next_features is not None
+    new = _rows(answers.next_features, pack=len(state.next_step) > 0)
+    if len(state.next_step) and not len(new["next_step"]):
+        state = _written_out(state)
+    for name, values in {"rewards": answers.rewards, **new}.items():
+        if len(values):
+            getattr(state, name)[rows] = values
+    return state
+
+
 def _rows(phi: Phi, pack: bool = True) -> dict[str, Any]:
     """The fields of `Rows` that hold features of next states, packed if that is wanted and possible."""
     small = packed(phi) if pack else None

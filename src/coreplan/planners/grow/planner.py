@@ -12,11 +12,11 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, settle
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
-from ...sampled import Beliefs, Equations, WeightedSamples, gram, greedy, grown, kept_gain
+from ...sampled import Beliefs, Equations, WeightedSamples, differ, gram, greedy, grown, kept_gain
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import Planner, ReadOut, Setup
+from ..protocol import Earlier, Planner, ReadOut, Setup
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
@@ -36,6 +36,7 @@ class State(NamedTuple):
     rounds: int  # done so far
     solved: int  # pairs stored at the last solve
     theta: FloatArray  # [d + 1], of the policy; zero before the first solve
+    half: FloatArray  # [d + 1], theta of the round with half of the samples; zero before it
     curious: FloatArray  # [d + 1], of the curious policy, which goes where little is known
     leverage: float  # the largest phi' (n G + g I)^-1 phi of a next state; infinite before the first solve
     S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier
@@ -124,10 +125,11 @@ class Grow(Planner):
         index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
-            filled=0, rounds=0, solved=0, theta=np.zeros(d1), curious=np.zeros(d1), leverage=math.inf, S=np.eye(d1),
-            gram=np.zeros((d1, d1)), gain_kept=1.0, kind=no_int, ends=none, chain_states=none, chain_index=indices,
-            chain_weight=weights, states=none, actions=no_int, next_states=none, pair_index=index, pair_weight=weight,
-            next_index=indices, next_weight=weights, rewards=none, importance=none, doubt=none,
+            filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
+            leverage=math.inf, S=np.eye(d1), gram=np.zeros((d1, d1)), gain_kept=1.0, kind=no_int, ends=none,
+            chain_states=none, chain_index=indices, chain_weight=weights, states=none, actions=no_int, next_states=none,
+            pair_index=index, pair_weight=weight, next_index=indices, next_weight=weights, rewards=none, importance=none,
+            doubt=none,
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
@@ -222,6 +224,7 @@ class Grow(Planner):
             rounds=state.rounds + 1,
             solved=n,
             theta=theta,
+            half=theta if state.rounds < (self.rounds + 1) // 2 else state.half,
             S=S,
             leverage=float(state.doubt[:n].max()),
         )
@@ -287,11 +290,19 @@ class Grow(Planner):
 
     def beliefs(self, state: State) -> Beliefs | None:
         """Values of the policy at the true discount; the policy itself was found with a shorter horizon."""
-        if state.rounds == 0:
-            return None
+        return self._evaluated(state, state.theta) if state.rounds else None
+
+    def _evaluated(self, state: State, policy: FloatArray) -> Beliefs:
         equations = Equations(self._samples(state, state.solved), self.setup.dimension, BELIEF)
-        theta = equations.evaluate(state.theta, self.setup.discount)
+        theta = equations.evaluate(policy, self.setup.discount)
         return Beliefs(theta[:-1], float(theta[-1]))
+
+    def earlier(self, state: State) -> Earlier | None:
+        s = self._samples(state, state.solved)
+        if state.rounds <= self.rounds // 2 or not differ(s.next_phi, state.theta, state.half):
+            return None
+        theta = self._evaluated(state, state.half)
+        return Earlier(self.policy(state._replace(theta=state.half)), theta, "on half of the samples")
 
     def verdict(self, state: State) -> Verdict | None:
         n, choice = state.filled, self.setup.n_actions > 1
