@@ -138,3 +138,16 @@ def test_large_core_sets_and_resumes(batch, tmp_path, monkeypatch):
     )
     # Values up to 10 from some 37 samples of rewards 0 or 1: a standard error of .8, and the seed is fixed.
     np.testing.assert_allclose(again.policy.theta, optimum.policy.theta, atol=3.0)
+
+
+def test_when_no_pair_is_steady_any_more_asks_go_on(monkeypatch):
+    """Action 0 slips too, rarely: at the first solve some pairs look steady, later none."""
+    base = ring(0.0)
+
+    def step(rng, x, a):
+        rewards, y = base.model.step_with(x, a, rng.random((len(x), 2)))
+        return rewards, np.where(rng.random(len(x)) < 0.1, 0, y)
+
+    problem = dataclasses.replace(base, model=FunctionModel(2, base.model.initial, step))
+    run = plan(problem, planner=PlugIn(epsilon=1e-9), budget=400 * M, reality=0)
+    assert run.status is Status.NOT_REACHED and run.stored.n >= 256 and run.queries <= 400 * M

@@ -75,6 +75,7 @@ class State(NamedTuple):
     repeats: int  # queries that were repeated and gave the same answer
     probed: int  # queries that were repeated only to compare, and are not stored
     steady: NDArray[np.bool_]  # [m], core pairs that have given one answer only and are asked more rarely
+    thinned: bool  # whether there were any, so that asks are no longer whole sweeps
     owed: IntArray  # [k], rows of samples that were taken for granted and are to be queried after all
     filled: int  # the fields of `Rows`
     solved: int
@@ -175,7 +176,7 @@ class PlugIn(Planner):
         return State(
             seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension),
             before=np.zeros(self.setup.dimension), residual=math.nan, settled=False, error=math.nan, scale=math.nan,
-            reached=False, drew=False, random=False, certain=False, repeats=0, probed=0,
+            reached=False, drew=False, random=False, certain=False, repeats=0, probed=0, thinned=False,
             steady=np.zeros(self.setup.m, dtype=bool), owed=np.zeros(0, dtype=np.int64), **no_rows(self.setup.n_actions),
         )  # fmt: skip
 

@@ -39,7 +39,7 @@ def constant_pairs(state: Any, m: int, N: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Thinning:
-    """Which samples are queried. The state has the fields of `Rows`, and `steady [m]` and `owed [k]`."""
+    """Which samples are queried. The state has the fields of `Rows`, and `steady [m]`, `owed [k]` and `thinned`."""
 
     m: int
     first: int  # sweeps that include every pair
@@ -50,7 +50,7 @@ class Thinning:
         if not self.active or state.filled != self.first * self.m:
             return state
         steady = constant_pairs(state, self.m, self.first)
-        return state._replace(steady=steady & (not steady.all()))
+        return state._replace(steady=steady & (not steady.all()), thinned=bool(steady.any()))
 
     def affordable(self, queries: int, steady: int) -> int:
         """The most samples per pair that so many queries pay for, if `steady` of the pairs remain steady."""
