@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import bench, certify, check, listing, plan, tune, verify
+from . import bench, certify, check, listing, output, plan, tune, verify
 
 __all__ = ["app", "main"]
 
@@ -26,7 +26,10 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # handled here, since versions of typer differ in what they do about it
-            print("Interrupted.", file=sys.stderr)
+            with suppress(
+                OSError, ValueError
+            ):  # printed plainly: `say` imports NumPy, which may be what was interrupted
+                print("Interrupted.", file=sys.stderr)
             raise typer.Exit(130) from None
 
 
@@ -48,25 +51,64 @@ app.add_typer(bench.app, name="bench")
 def _top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Plan in large Markov decision processes: a simulator and features in, one compact policy out."""
     if version:
-        print(__version__)
+        output.write(__version__)
         raise typer.Exit
 
 
 def main() -> None:
-    """The entry point: an error that coreplan raises on purpose is printed as a paragraph on stderr, without a traceback."""
+    """The entry point: whatever goes wrong is one line on stderr and an exit code, without a traceback."""
+    output.prepare()
     warnings.showwarning = _shown(warnings.showwarning)
     try:
-        app()
-    except MemoryError as error:
-        print(f"error: Not enough memory: {error}. Lower K or the problem's size.", file=sys.stderr)
-        sys.exit(2)
+        code = _run()
+    except output.OutputError as error:
+        code = output.give_up(error)
     except Exception as error:
-        from ..base import CoreplanError, FileError, InputError  # not at the top, since it imports NumPy
-
-        if not isinstance(error, CoreplanError):
+        if output.debugging():
             raise
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, (InputError, FileError)) else 1)
+        code = _told(error)
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command; its exit code."""
+    try:
+        code = app(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what --help printed; a command's own output is written at once
+    except OSError as error:
+        if type(error) not in (OSError, BrokenPipeError):  # ours, or about a file of the user's
+            raise
+        raise output.OutputError(error.strerror or str(error)) from error
+    return code if isinstance(code, int) else 0
+
+
+def _told(error: Exception) -> int:
+    """The exit code for an error, which is told in one line."""
+    usage = getattr(
+        error, "format_message", None
+    )  # an error of Typer's, whatever its version calls the class
+    if usage is not None and hasattr(error, "exit_code"):
+        if type(error).__name__ != "NoArgsIsHelpError":  # the help has been printed
+            output.say(f"error: {usage().strip().removesuffix('.')}. See `{_path_of(error)} --help`.")
+        return int(getattr(error, "exit_code", 2))
+    if isinstance(error, typer.Abort):
+        return 1
+    if isinstance(error, MemoryError):
+        output.say(f"error: Not enough memory: {error}. Lower K or the problem's size.")
+        return 2
+    from ..base import CoreplanError, FileError, InputError  # not at the top, since it imports NumPy
+
+    if not isinstance(error, CoreplanError):
+        return output.bug(error)
+    output.say(f"error: {error}")
+    return 2 if isinstance(error, (InputError, FileError)) else 1
+
+
+def _path_of(error: Exception) -> str:
+    """The command that was typed wrongly, as the words that call it."""
+    context = getattr(error, "ctx", None)
+    return str(getattr(context, "command_path", "coreplan"))
 
 
 def _shown(usual: Any) -> Any:
@@ -74,13 +116,13 @@ def _shown(usual: Any) -> Any:
     said: set[str] = set()
 
     def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
-        from ..base import CoreplanWarning
+        from ..base import CoreplanWarning, printable
 
         if not issubclass(category, CoreplanWarning):
-            usual(message, category, *where, **more)
+            with suppress(OSError, ValueError):
+                usual(printable(str(message)), category, *where, **more)
         elif str(message) not in said:  # a run and the rollouts after it may both warn
             said.add(str(message))
-            with suppress(OSError):  # the terminal may be gone, and the run goes on
-                print(f"warning: {message}", file=sys.stderr)
+            output.say(f"warning: {message}")
 
     return show

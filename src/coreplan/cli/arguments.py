@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .output import write
+
 ProblemName = Annotated[
     str, typer.Argument(help="A built-in name, path/to/file.py:name or package.module:name.")
 ]
@@ -46,4 +48,4 @@ def reserved_stdout(as_json: bool) -> AbstractContextManager[Any]:
 
 def print_json(value: Any) -> None:
     """Print the one JSON value on stdout; raises on NaN and infinity, which are not JSON."""
-    print(json.dumps(value, allow_nan=False))
+    write(json.dumps(value, allow_nan=False))

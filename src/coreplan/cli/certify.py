@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .arguments import AsJson, Horizon, Queries, Seed, print_json, reserved_stdout
+from .output import say
 
 if TYPE_CHECKING:
     from ..judge import Certificate
@@ -84,4 +84,4 @@ def _keep(run: Path, problem: Problem, policy: SoftmaxPolicy, certificate: Certi
             if same and there.theta.tobytes() == policy.theta.tobytes():
                 RunFolder(run).write_judged(CERTIFICATE_FILE, certificate.as_dict())
     except FileError as error:
-        print(f"The certificate is not kept: {error}", file=sys.stderr)
+        say(f"The certificate is not kept: {error}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .arguments import AsJson, Count, Horizon, ProblemName, Seed, print_json, reserved_stdout
+from .output import say
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -88,9 +88,9 @@ def plan(
     if result.certificate:
         record["certificate"] = result.certificate.as_dict()
     if result.not_evaluated:
-        print(f"No evaluation: {result.not_evaluated}", file=sys.stderr)
+        say(f"No evaluation: {result.not_evaluated}")
     if result.refused:
-        print(f"No certificate: {result.refused}", file=sys.stderr)
+        say(f"No certificate: {result.refused}")
     if as_json:
         print_json(record)
     else:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
+
+from .output import text_of, write
 
 if TYPE_CHECKING:
     from ..judge import Certificate, Report
@@ -16,20 +18,39 @@ if TYPE_CHECKING:
     from ..problem import Problem
     from ..theory import Advice, Row
 
-_console = Console(markup=False, emoji=False)  # brackets in a claim, a path or a name are not markup
+
+def _print(*things: Any) -> None:
+    """Print tables and texts on stdout. They are rendered first, so that one place writes them, and knows if it cannot."""
+    console = Console(markup=False, emoji=False, highlight=False)  # brackets in a name are not markup
+    with console.capture() as rendered:
+        for thing in things:
+            console.print(text_of(thing))
+    write(rendered.get().removesuffix("\n"))
+
+
+class _Words(Table):
+    """A table whose texts are printed word for word."""
+
+    def add_row(self, *cells: Any, **style: Any) -> None:
+        super().add_row(*map(text_of, cells), **style)
+
+
+def _table(*headers: str, title: str | None = None, show_header: bool = True) -> _Words:
+    columns = [Column(text_of(header)) for header in headers]
+    return _Words(*columns, title=text_of(title), show_header=show_header)
 
 
 def listing(kind: str, settings: str, rows: Iterable[tuple[str, str, str]]) -> None:
     """A list of problems or planners: name, settings, and what it is."""
-    table = Table(kind, settings, "what it is")
+    table = _table(kind, settings, "what it is")
     for row in rows:
         table.add_row(*row)
-    _console.print(table)
+    _print(table)
 
 
 def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     """A finished plan: value, gap, queries, time, and how it ended."""
-    table = Table(
+    table = _table(
         title=f"{record['problem']} by {record['planner']}, seed {record['seed']}", show_header=False
     )
     value = _number(record["value"])
@@ -71,15 +92,17 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         "policy",
         f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
     )
-    _console.print(table)
-    _console.print(result.sentence)
+    _print(table)
+    _print(result.sentence)
     if result.no_verdict:
-        _console.print(f"What the policy earns: {result.no_verdict}")
+        _print(f"What the policy earns: {result.no_verdict}")
 
 
 def certificate(c: Certificate) -> None:
     """Both bounds, the gap, and what they assume."""
-    table = Table(title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False)
+    table = _table(
+        title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False
+    )
     table.add_row("lower <= value", _number(c.lower))
     doubt = " not proved" if c.holds is False else ""
     table.add_row("optimum <= upper", Text.assemble(_number(c.upper), (doubt, "red")))
@@ -89,44 +112,44 @@ def certificate(c: Certificate) -> None:
         table.add_row("exact gap", _number(c.exact.gap))
     for text in c.assumes:
         table.add_row("assumes", text)
-    _console.print(table)
-    _console.print(c.sentence)
+    _print(table)
+    _print(c.sentence)
 
 
 def report(problem: str, found: Report) -> None:
     """The assumptions: a light, a number and advice per row."""
-    table = Table("", "what", "value", "verdict", title=f"{problem}: {found.queries:,} queries")
+    table = _table("", "what", "value", "verdict", title=f"{problem}: {found.queries:,} queries")
     for row in found.rows:
         colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
         table.add_row(Text(row.light, colour), row.name, _number(row.value), row.verdict)
-    _console.print(table)
+    _print(table)
 
 
 def advice(problem: str, found: Advice) -> None:
     """Theorem 1, term by term."""
-    table = Table("", "best split", "the paper's split", title=f"Theorem 1 on {problem}")
+    table = _table("", "best split", "the paper's split", title=f"Theorem 1 on {problem}")
     for name, best, paper in found.rows():
         table.add_row(name, best, paper)
-    _console.print(table)
-    _console.print(found.sentence)
+    _print(table)
+    _print(found.sentence)
 
 
 def claims(rows: Sequence[Row]) -> None:
     """The paper's claims, and how many hold."""
-    table = Table("claim", "label in the paper", "", "bound", "measured", "holds")
+    table = _table("claim", "label in the paper", "", "bound", "measured", "holds")
     for row in rows:
         mark = Text("yes", "green") if row.holds else Text("NO", "red")
         table.add_row(row.claim, row.label, row.relation, f"{row.bound:.6g}", f"{row.measured:.6g}", mark)
-    _console.print(table)
-    _console.print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
+    _print(table)
+    _print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
 
 
 def throughput(figures: Mapping[str, float]) -> None:
     """The figures of a benchmark, by name."""
-    table = Table("figure", "value", title="throughput")
+    table = _table("figure", "value", title="throughput")
     for name, value in figures.items():
         table.add_row(name, f"{value:,.4g}")
-    _console.print(table)
+    _print(table)
 
 
 def _number(value: float | None) -> str:
