@@ -12,9 +12,9 @@ TOOLS = {"ruff", "mypy"}  # they look at the code and do not run it
 
 
 def bounds():
-    """Name -> lowest version, of all dependencies with and without extras."""
+    """Name -> lowest version, of all dependencies with and without extras, but for those of other systems only."""
     lines = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
-    return dict(line.split(">=") for line in lines if not line.startswith("coreplan["))
+    return dict(line.split(">=") for line in lines if not line.startswith("coreplan[") and ";" not in line)
 
 
 def same(pinned, least):

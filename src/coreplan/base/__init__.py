@@ -1,5 +1,6 @@
 """What every other part builds on: errors, settings, seeds, files, memory, array types. It imports no other part."""
 
+from .compiling import ensure_cache
 from .errors import (
     CoreplanError,
     CoreplanWarning,
@@ -85,6 +86,7 @@ __all__ = [
     "cut",
     "differences",
     "digest",
+    "ensure_cache",
     "key_of",
     "machine",
     "native",

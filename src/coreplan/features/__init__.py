@@ -1,5 +1,9 @@
 """Feature maps, batches of features (dense or sparse), and the operations on them."""
 
+from ..base import ensure_cache
+
+ensure_cache()  # this is the lowest part with compiled code: here, before its first kernel is declared
+
 from .bases import aggregation, rectilinear, simplicial, tile_coding
 from .batch import (
     UNAVAILABLE,
