@@ -61,14 +61,14 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("primal-dual", True, "random-linear", 2_000_000, RATES),
-    Case("primal-dual", False, "random-linear:compiled=false", 15_000, RATES),
-    Case("core-mirror", True, "random-linear", 3_000_000),
+    Case("primal-dual", True, "random-linear", 600_000, RATES),
+    Case("primal-dual", False, "random-linear:compiled=false", 10_000, RATES),
+    Case("core-mirror", True, "random-linear", 1_000_000),
     Case("core-mirror", False, "random-linear:compiled=false", 30_000),
     Case("plug-in", False, "random-linear:compiled=false", 400_000),
     Case("plug-in", False, "random-linear:compiled=false", 200_000, {"epsilon": 1e-9}),
     Case("optimistic", False, "random-linear:compiled=false", 15_000),
-    Case("sampled-lp", False, "mountain-car:grid=11", 20_000),
+    Case("sampled-lp", False, "mountain-car:grid=11", 10_000),
     Case("grow", False, "river-linear", 15_000),
 ]
 

@@ -148,6 +148,26 @@ def test_another_run_that_is_at_work_there_is_left_alone(tmp_path):
     assert files(folder) == [".lock"]
 
 
+def test_an_error_on_a_full_disk_does_not_claim_that_all_is_kept(tmp_path, monkeypatch):
+    disk, usual = Disk(monkeypatch), Bandit.numbers
+
+    def numbers(planner, state):
+        if state.rounds >= 9:
+            disk.set(True)
+            raise ZeroDivisionError
+        return usual(planner, state)
+
+    monkeypatch.setattr(Bandit, "numbers", numbers)
+    with (
+        pytest.warns(coreplan.CoreplanWarning, match="No space left"),
+        pytest.raises(
+            coreplan.RunError, match=r"The last checkpoint stands.*No space left on device"
+        ) as caught,
+    ):
+        plan(own(), **ARGUMENTS, out=tmp_path)
+    assert "What was paid before it is in" not in str(caught.value)
+
+
 def test_a_folder_that_cannot_be_written_at_the_start_is_refused_before_a_query(tmp_path, monkeypatch):
     Disk(monkeypatch).set(True)
     calls = []

@@ -214,11 +214,13 @@ class Session:
     def _unforeseen(self, error: Exception) -> RunError:
         """The error for a person, where something raised that coreplan does not know: a planner, a kernel, memory."""
         text = (str(error).strip().splitlines() or [""])[0]
-        kept = (
-            ""
-            if self.folder is None
-            else f" What was paid before it is in {self.folder.path}; resume it there."
-        )
+        kept = ""
+        if self.folder is not None and self.keep.trouble:
+            kept = (
+                f" The last checkpoint stands, since another could not be written: {self.keep.trouble[:300]}"
+            )
+        elif self.folder is not None:
+            kept = f" What was paid before it is in {self.folder.path}; resume it there."
         return RunError(
             f"The run ended after {self.run.simulator.queries:,} queries by an error that is none of coreplan's own: "
             f"{type(error).__name__}: {text[:300]}{_where(error)}.{kept}"
