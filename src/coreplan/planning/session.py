@@ -280,7 +280,7 @@ class Session:
         found, missing = known, ""
         if known is None or (self.reality.baseline is not None and self.reality.share > 0.0):
             interrupt.judging = True
-            found, missing = self.reality.measured(run, result.policy)
+            found, missing = self.reality.measured(run, run.policy())
             interrupt.judging = False
             found, missing = (found, missing) if found or known is None else (known, "")
         verdict = run.verdict()
