@@ -261,3 +261,8 @@ def mask_faults() -> list[Act]:
         Act("masked", REFUSE, _over(_masked)),
     ]
     return found
+
+
+def progress_faults() -> list[Act]:
+    """Everything that a progress bar can do; a run goes on without it."""
+    return [Act(act.name, SAME, act.do) for act in (*RAISES, *BASE_RAISES)]

@@ -29,6 +29,19 @@ SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, 
 }  # fmt: skip
 
 
+class Bar:
+    """A progress bar with a fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+    def update(self, queries: int) -> Any:
+        return self.fault("progress", lambda: None, (queries,))
+
+    def close(self) -> Any:
+        return self.fault("progress", lambda: None, (0,))
+
+
 class Case:
     """A planner and a problem's form, drawn at random, and how it is run."""
 
@@ -40,11 +53,15 @@ class Case:
         self.out: Path | None = given.folder / "run" if given.chance(0.7) else None
         self.every = given.one((30.0, 1e-9))  # seconds between checkpoints
         self.masked = model != "compiled" and given.chance(0.1)
+        self.extra = given.one(("", "", "", "", "progress", "baseline", "ends"))  # what else the user brings
+        if self.extra in ("baseline", "ends"):
+            self.reality = 0.1
 
     def __str__(self) -> str:
+        besides = ", masked" * self.masked + (f", with {self.extra}" if self.extra else "")
         return (
-            f"{self.planner} on a {self.model} model (block {self.block}) with {self.features} features"
-            f"{', masked' if self.masked else ''}, reality={self.reality}, out={self.out is not None}"
+            f"{self.planner} on a {self.model} model (block {self.block}) with {self.features} features{besides}, "
+            f"reality={self.reality}, out={self.out is not None}"
         )
 
     def problem(self, fault: Fault) -> Problem:
@@ -52,6 +69,8 @@ class Case:
         more: dict[str, Any] = {}
         if self.masked:
             more["mask"] = lambda x: fault("mask", lambda: np.ones((len(x), 2), dtype=bool), (x,))
+        if self.extra == "ends":
+            more["ends"] = lambda x: fault("ends", lambda: np.zeros(len(x), dtype=bool), (x,))
         return problem_of(self.model, self.features, fault, self.block, **more)
 
     def plan(self, fault: Fault, resume: bool = False, **more: Any) -> Plan:
@@ -60,6 +79,10 @@ class Case:
             "planner": make_planner(self.planner, SETTINGS.get(self.planner, {})), "budget": BUDGET, "seed": SEED,
             "reality": self.reality, "out": self.out, "checkpoint_seconds": self.every,
         }  # fmt: skip
+        if self.extra == "progress":
+            given["progress"] = Bar(fault)
+        elif self.extra == "baseline":
+            given["baseline"] = lambda x: fault("baseline", lambda: np.ones(len(x), dtype=np.int64), (x,))
         return coreplan.plan(self.problem(fault), **{**given, **more}, resume=resume)
 
     def healthy(self) -> Plan:
@@ -91,8 +114,6 @@ class Simulators:
                 problem = problem_of(model, features, Fault())
                 chosen = make_planner(planner, SETTINGS.get(planner, {}))
                 coreplan.plan(problem, planner=chosen, budget=BUDGET, seed=SEED)
-        for part in ("step", "initial", "features", "mask"):
-            self.acts(part, False)
 
     @staticmethod
     @functools.cache
@@ -100,14 +121,23 @@ class Simulators:
         """All faults of a part."""
         if part == "features":
             return faults.feature_faults(sparse)
-        made = {"step": faults.step_faults, "initial": faults.initial_faults, "mask": faults.mask_faults}
-        return made[part]()
+        return {
+            "step": faults.step_faults, "initial": faults.initial_faults, "mask": faults.mask_faults,
+            "ends": faults.mask_faults, "baseline": faults.initial_faults, "progress": faults.progress_faults,
+        }[part]()  # fmt: skip
 
     def attack(self, given: Input) -> str:
         case = Case(
             given, self.planners, given.one(("function", "scalar", "noise")), given.one(("dense", "sparse"))
         )
-        parts = ("step", "step", "initial", "features", *(("mask",) * 3 if case.masked else ()))
+        parts = (
+            "step",
+            "step",
+            "initial",
+            "features",
+            *(("mask",) * 3 * case.masked),
+            *((case.extra,) * 4 * bool(case.extra)),
+        )
         part = given.one(parts)
         act = given.one(self.acts(part, case.features == "sparse"))
         fault = Fault(part, act.do, at=int(given.rng.integers(0, 20)), again=given.chance(0.5))
@@ -119,7 +149,12 @@ class Simulators:
         given.note(
             f"{part} at call {'where far' if fault.where else fault.at}{' and later' * fault.again}: {act.name}"
         )
-        return struck(case, fault, act.allows)
+        besides = part in (
+            "ends",
+            "baseline",
+            "progress",
+        )  # whose answers are not part of the plan, but of what it earned
+        return struck(case, fault, faults.VALID if besides and act.allows == faults.REFUSE else act.allows)
 
 
 class CompiledSimulators:
