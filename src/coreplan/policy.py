@@ -20,6 +20,7 @@ from .base import (
     States,
     as_array,
     as_generator,
+    as_kind,
     as_name,
     as_number,
     as_path,
@@ -58,7 +59,7 @@ class SoftmaxPolicy:
         form = "a vector of finite numbers"
         theta = np.ascontiguousarray(as_array("SoftmaxPolicy", form, 1, theta=self.theta), dtype=np.float64)
         scale = as_python(self.scale)
-        if scale != np.inf:
+        if not (isinstance(scale, float) and scale == np.inf):
             scale = as_number(
                 "SoftmaxPolicy", "positive, or infinity for greedy", lambda b: b > 0.0, scale=scale
             )
@@ -77,6 +78,7 @@ class SoftmaxPolicy:
     @classmethod
     def uniform(cls, features: Features) -> SoftmaxPolicy:
         """The policy that takes every action with the same probability: the paper's pi_1."""
+        as_kind("SoftmaxPolicy.uniform", Features, "a feature map", features=features)
         return cls(np.zeros(features.dimension), 1.0, features)
 
     def probabilities(self, states: Any) -> FloatArray:
@@ -140,6 +142,7 @@ class SoftmaxPolicy:
         numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.shape == ()
         if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
             raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
+        as_kind("SoftmaxPolicy.load", Features, "a feature map", optional=True, features=features)
         if features is not None and fingerprint(features) != meta.get("fingerprint"):
             raise FileError(
                 f"{path} was made for other features: {_differences(meta.get('features'), features)}. "

@@ -190,7 +190,7 @@ BAD = {
     "shape": (lambda p: Pool(np.arange(3), np.zeros(3, int), np.ones((2, 4))), r"shape \(3, d\)"),
     "nan": (lambda p: Pool([0, 1], [0, 0], [[1.0], [np.nan]]), "pair 1 of the pool"),
     "actions": (lambda p: Pool([0, 1], [0.5, 0.0], np.ones((2, 1))), "whole numbers"),
-    "empty": (lambda p: Pool(np.zeros(0), np.zeros(0, int), np.zeros((0, 2))), "N >= 1"),
+    "empty": (lambda p: Pool(np.zeros(0), np.zeros(0, int), np.zeros((0, 2))), "m >= 1"),
     "visits": (lambda p: Pool([0, 1], [0, 0], np.ones((2, 1)), [1.0, -1.0]), "none negative"),
     "index": (lambda p: Pool([0], [0], Sparse(np.array([[-1]]), np.ones((1, 1)))), "not negative"),
     "action": (lambda p: Pool.of(coreplan.make("river-swim"), [0, 1], [0, 2]), "Pair 1 has action 2"),

@@ -125,7 +125,7 @@ def as_path(owner: str, optional: bool = False, **given: Any) -> Any:
         return None
     try:
         text = os.fspath(value)
-    except TypeError:
+    except Exception:  # a TypeError, or whatever an object of the user's raises
         text = None
     if isinstance(text, str) and "\0" in text:
         raise FileError(
@@ -134,6 +134,48 @@ def as_path(owner: str, optional: bool = False, **given: Any) -> Any:
     if not isinstance(text, str) or not text:
         raise InputError(f"`{owner}({name}=...)` must be a path, such as 'runs/first'; got {shown(value)}.")
     return Path(text)
+
+
+def as_kind(owner: str, kind: Any, form: str, optional: bool = False, **given: Any) -> Any:
+    """The one value given, which must be of this class or protocol, which `form` says in words; else an InputError."""
+    ((name, value),) = given.items()
+    if not isinstance(value, kind) and not (value is None and optional):
+        raise InputError(f"`{owner}({name}=...)` must be {form}, got {shown(value)}.")
+    return value
+
+
+def as_text(owner: str, **given: Any) -> str:
+    """The one value given as a text; else an InputError that names it."""
+    ((name, value),) = given.items()
+    text = as_python(value)
+    if not isinstance(text, str):
+        raise InputError(f"`{owner}({name}=...)` must be a text, got {shown(value)}.")
+    return text
+
+
+def as_shape(owner: str, **given: Any) -> tuple[int, ...]:
+    """The one value given as the shape of an array: a tuple of whole numbers; else an InputError that names it."""
+    ((name, value),) = given.items()
+    sizes: list[Any] = [as_python(size) for size in value] if isinstance(value, (tuple, list)) else [None]
+    if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**31 for size in sizes):
+        raise InputError(
+            f"`{owner}({name}=...)` must be a tuple of whole numbers: (2,) for two, () for one number; got {shown(value)}."
+        )
+    return tuple(sizes)
+
+
+def as_dtype(owner: str, **given: Any) -> Any:
+    """The one value given, which must be a NumPy dtype of numbers; else an InputError that names it."""
+    ((name, value),) = given.items()
+    try:
+        good = value is not None and np.dtype(value).kind in "fiub"
+    except Exception:  # whatever NumPy, or an object of the user's, raises
+        good = False
+    if not good:
+        raise InputError(
+            f"`{owner}({name}=...)` must be a dtype of numbers, such as np.float64; got {shown(value)}."
+        )
+    return value
 
 
 def as_function(owner: str, form: str, optional: bool = False, **given: Any) -> Any:

@@ -13,6 +13,7 @@ from ..base import (
     InputError,
     IntArray,
     States,
+    as_kind,
     as_path,
     as_whole,
     files,
@@ -41,11 +42,6 @@ class CoreSet:
 
     def __post_init__(self) -> None:
         states, actions = as_pairs("`CoreSet`", self.states, self.actions)
-        if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
-            raise InputError(
-                f"`CoreSet(states, actions)` needs m >= 1 states and as many actions, got states of shape "
-                f"{states.shape} and actions of shape {actions.shape}."
-            )
         seen: dict[bytes, int] = {}
         for j in range(len(actions)):
             first = seen.setdefault(states[j].tobytes() + actions[j].tobytes(), j)
@@ -63,6 +59,7 @@ class CoreSet:
     @classmethod
     def of(cls, problem: Problem) -> CoreSet:
         """The core set that comes with the problem."""
+        as_kind("CoreSet.of", Problem, "a Problem", problem=problem)
         if problem.core_pairs is None:
             raise InputError(
                 f"The problem '{problem.name}' brings no core set. Give one: CoreSet(states, actions), or "
@@ -73,8 +70,8 @@ class CoreSet:
     @classmethod
     def distinct(cls, states: States, actions: IntArray) -> CoreSet:
         """These pairs without duplicates, in the order of their first appearance."""
-        flat = np.ascontiguousarray(states).reshape(len(actions), -1)
-        flat = flat + 0.0 if flat.dtype.kind == "f" else flat  # turns -0.0 into 0.0
+        states, actions = as_pairs("`CoreSet.distinct`", states, actions)
+        flat = states.reshape(len(actions), -1)
         columns = [np.ascontiguousarray(x).view(np.uint8).reshape(len(actions), -1) for x in (flat, actions)]
         _, first = np.unique(np.hstack(columns), axis=0, return_index=True)
         first.sort()
@@ -103,16 +100,25 @@ class CoreSet:
 
     def features(self, features: Features) -> Phi:
         """Phi~, the core feature matrix: `[m, d]`, or Sparse with `[m, k]`."""
+        as_kind("CoreSet.features", Features, "a feature map", features=features)
         return pair_features(features, self.states, self.actions, "Core pair")
 
 
 def as_pairs(who: str, states: Any, actions: Any) -> tuple[States, IntArray]:
-    """States and actions of pairs as arrays of their own: states without -0.0, actions int64; InputError about `who`."""
+    """States `[m, ...]` and actions `[m]`, m >= 1, as arrays of their own; InputError about `who` if they are not that.
+
+    States are without -0.0, actions int64.
+    """
     actions = as_whole(f"the actions of {who}", actions, InputError)
     what = f"the states of {who}"
     states = native(what, plain(what, states, InputError), InputError)
     if states.dtype.hasobject:
         raise InputError(f"{what} must be an array of numbers, got Python objects.")
+    if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
+        raise InputError(
+            f"{who} needs m >= 1 states and as many actions, got states of shape {states.shape} and actions of shape "
+            f"{actions.shape}."
+        )
     states = np.array(states, order="C")
     return states + 0.0 if states.dtype.kind == "f" else states, actions
 

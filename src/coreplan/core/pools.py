@@ -21,6 +21,7 @@ from ..base import (
     as_count,
     as_function,
     as_generator,
+    as_kind,
     changed_input,
     key_of,
     one_thread,
@@ -102,6 +103,7 @@ def uniform_pool(
     `actions="uniform"` draws one action per state, `"all"` takes every action. `low` and `high` have the shape of one
     state; if both are whole numbers, the states are too, both ends included.
     """
+    as_kind("uniform_pool", Problem, "a Problem", problem=problem)
     n = as_count("uniform_pool", n=n)
     actions = as_choice("uniform_pool", ("uniform", "all"), actions=actions)
     sampler = as_function(
@@ -141,6 +143,7 @@ def rollout_pool(
     with zero visits: a core set chosen from the pool then covers them too, while the weighted error remains that of the
     policy. A step costs one query, a restart none.
     """
+    as_kind("rollout_pool", Problem, "a Problem", problem=problem)
     n = as_count("rollout_pool", n=n)
     actions = as_choice("rollout_pool", ("policy", "all"), actions=actions)
     simulator, rng = Simulator(problem, seed=key_of(seed), lane=Lane.POOL), as_generator(seed)
@@ -217,11 +220,6 @@ def _uniform(rng: np.random.Generator, n: int, box: Any) -> States:
 def _pairs(states: Any, actions: Any, visits: Any) -> tuple[States, IntArray, FloatArray]:
     """States without negative zeros, actions as whole numbers, and visits as weights; all checked."""
     states, actions = as_pairs("a pool", states, actions)
-    if actions.ndim != 1 or len(actions) == 0 or states.ndim == 0 or len(states) != len(actions):
-        raise InputError(
-            f"A pool needs N >= 1 states and as many actions, got states of shape {states.shape} and actions of shape "
-            f"{actions.shape}."
-        )
     if visits is None:
         visits = np.ones(len(actions))
     visits = plain("a pool's visits", visits, InputError)

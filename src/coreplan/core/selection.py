@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number, one_thread
+from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_kind, as_number, one_thread
 from ..features import distinct_rows, take
 from .coreset import CoreSet
 from .growing import ZERO, GrowingHull, Points
@@ -56,6 +56,7 @@ def select(
     scale down a feature that dwarfs the others. Pairs with equal features count once. "hull" re-evaluates only pairs that
     can be the farthest; that saves nothing if all pairs are equally far, as different one-hot features are.
     """
+    as_kind("select", Pool, "a Pool, as `rollout_pool` and `uniform_pool` make them", pool=pool)
     if size is None and tolerance is None:
         raise InputError(
             "`select` needs size=..., a number of pairs, or tolerance=..., the largest error to be left."

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CoverageWarning, InputError, States
+from ..base import CoverageWarning, InputError, States, plain, shown
 from .protocol import Features
 
 _PROBE = 10_000  # number of states after which a run stops looking
@@ -60,8 +60,13 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     while hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
         features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
-    if box is None or len(states) == 0:
+    states = plain("the states of `outside_box`", states, InputError)
+    if box is None or states.size == 0:
         return None
+    if states.ndim == 0 or states.dtype.kind not in "fiub":
+        raise InputError(
+            f"`outside_box(states=...)` must be a batch of states, numbers [n, D]; got {shown(states)}."
+        )
     low, high = np.asarray(box[0], dtype=float), np.asarray(box[1], dtype=float)
     states = np.asarray(states, dtype=float).reshape(len(states), -1)  # [n, D]
     if states.shape[1] != len(low):

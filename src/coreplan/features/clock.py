@@ -17,7 +17,7 @@ import numpy as np
 from ..base import FeatureError, FloatArray, InputError, IntArray, SimulatorError, States, shown
 from .batch import Phi, available, crossed, forbid, leading
 from .protocol import Features, checked, fingerprint
-from .terminal import alive, ended
+from .terminal import alive, as_rows, ended
 
 _EXACT = 2**53  # the largest whole number up to which float64 holds every one
 
@@ -28,16 +28,14 @@ def at_time(states: Any, t: Any) -> FloatArray:
     `t` is a number, the same for all, or one per state `[n]`. A policy that was planned with a horizon acts on
     `at_time(states, t)`. Where the states have a terminal column of their own, leave it out.
     """
-    states = np.asarray(states, dtype=np.float64)
-    if states.ndim == 0:
-        raise InputError("States come in batches: the first axis is the batch. For one state x give x[None].")
+    rows = as_rows("at_time", states)
     try:
-        clock = np.broadcast_to(np.asarray(t, dtype=np.float64), (len(states),))
-    except (TypeError, ValueError):
+        clock = np.broadcast_to(np.asarray(t, dtype=np.float64), (len(rows),))
+    except Exception:  # whatever NumPy, or an object of the user's, raises
         raise InputError(
-            f"`at_time(states, t)` needs one step, or one per state, here {len(states)}; got {shown(t)}."
+            f"`at_time(states, t)` needs one step, or one per state, here {len(rows)}; got {shown(t)}."
         ) from None
-    return alive(np.column_stack([states.reshape(len(states), -1), clock]))
+    return alive(np.column_stack([rows, clock]))
 
 
 @dataclass(frozen=True)

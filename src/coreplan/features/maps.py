@@ -178,6 +178,12 @@ def interpolation_core(
     low: Sequence[float] | FloatArray, high: Sequence[float] | FloatArray, shape: Sequence[int] | IntArray, n_actions: int
 ) -> tuple[States, IntArray]:  # fmt: skip
     """Every node of the grid with every action, in the order of the coordinates, so that Phi~ is the identity."""
-    axes: list[FloatArray] = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
+    owner = "interpolation_core"
+    lows, highs = as_box(owner, low, high)
+    counts, n_actions = (
+        as_nodes(owner, shape, lows, np.zeros(len(lows), dtype=bool)),
+        as_count(owner, n_actions=n_actions),
+    )
+    axes: list[FloatArray] = [np.linspace(a, b, n) for a, b, n in zip(lows, highs, counts, strict=True)]
     nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))  # [nodes, D]
     return np.repeat(nodes, n_actions, axis=0), np.tile(np.arange(n_actions), len(nodes))

@@ -27,10 +27,12 @@ from ..base import (
     States,
     as_array,
     as_count,
+    as_dtype,
     as_flag,
     as_function,
     as_name,
     as_positive,
+    as_shape,
     as_states,
     changed_input,
     digest,
@@ -141,6 +143,8 @@ class CompiledFeatures:
 
     def __post_init__(self) -> None:
         _check_declaration(self)
+        settle(self, as_shape, "state_shape")
+        settle(self, as_dtype, "state_dtype")
         if not is_jitted(self.kernel):
             raise InputError(
                 f"`CompiledFeatures(kernel=...)` must be a Numba function, got {shown(self.kernel)}. "

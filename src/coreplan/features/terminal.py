@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FeatureError, FloatArray, InputError, IntArray, States, plain, read_only, shown
+from ..base import (
+    FeatureError,
+    FloatArray,
+    InputError,
+    IntArray,
+    States,
+    as_array,
+    as_whole,
+    plain,
+    read_only,
+    shown,
+)
 from .batch import Phi, Sparse, put
 from .protocol import Features, checked, fingerprint
 
@@ -25,11 +36,19 @@ def alive(states: Any) -> States:
 
     A policy that was planned through an adapter acts on `alive(observation[None])`.
     """
-    states = np.asarray(states, dtype=np.float64)
-    if states.ndim == 0:
-        raise InputError("States come in batches: the first axis is the batch. For one state x give x[None].")
-    flat = states.reshape(len(states), -1)
+    flat = as_rows("alive", states)
     return np.concatenate([flat, np.zeros((len(flat), 1))], axis=1)
+
+
+def as_rows(who: str, states: Any) -> FloatArray:
+    """States as rows of float64, `[n, D]`, n >= 1; `[n]` counts as `[n, 1]`. Else an InputError about `who`."""
+    array = as_array(who, "a batch of states, numbers [n, ...]", finite=False, states=states)
+    if array.ndim == 0 or array.size == 0:
+        raise InputError(
+            f"`{who}`: states come in batches: the first axis is the batch. For one state x give x[None]; got shape "
+            f"{array.shape}."
+        )
+    return array.astype(np.float64).reshape(len(array), -1)
 
 
 def terminated(columns: int) -> States:
@@ -54,13 +73,21 @@ def has_terminal(features: Features) -> bool:
 
 def widened(reward_range: tuple[float, float]) -> tuple[float, float]:
     """The reward range, widened to contain 0; (0, 0), a problem without rewards, becomes (0, 1)."""
-    low, high = min(float(reward_range[0]), 0.0), max(float(reward_range[1]), 0.0)
+    form = "(lowest, highest), two finite numbers"
+    ends = as_array("widened", form, 1, reward_range=reward_range)
+    if len(ends) != 2:
+        raise InputError(f"`widened(reward_range=...)` must be {form}, got {shown(reward_range)}.")
+    low, high = min(float(ends[0]), 0.0), max(float(ends[1]), 0.0)
     return (low, high) if low < high else (0.0, 1.0)
 
 
 def terminal_pairs(states: States, actions: IntArray) -> tuple[States, IntArray]:
     """Core pairs of living states, with the terminal column appended and (terminated, action 0) added as the last pair."""
-    living = alive(states)
+    living, actions = alive(states), as_whole("the actions of `terminal_pairs`", actions, InputError)
+    if actions.shape != (len(living),):
+        raise InputError(
+            f"`terminal_pairs` needs as many actions as states, here {len(living)}; got shape {actions.shape}."
+        )
     return np.vstack([living, terminated(living.shape[1] - 1)]), np.append(actions, 0)
 
 

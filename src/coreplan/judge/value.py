@@ -9,7 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+<<<<<<< HEAD
 from ..base import FloatArray, InputError, Lane, as_count, as_number, as_positive, checks, key_of, one_thread
+=======
+from ..base import (
+    FloatArray,
+    InputError,
+    Lane,
+    as_count,
+    as_flag,
+    as_kind,
+    as_number,
+    as_positive,
+    checks,
+    key_of,
+)
+>>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
@@ -125,7 +140,9 @@ def evaluate(
         units; `queries`, by default ten million, is then the limit.
     exact: False for rollouts even if the problem can be enumerated.
     """
+    as_kind("evaluate", Problem, "a Problem", problem=problem)
     rule = Rule(problem, policy)
+    exact = None if exact is None else as_flag("evaluate", exact=exact)
     confidence = as_confidence("evaluate", confidence)
     if rollouts is not None and (queries is not None or relative is not None):
         raise InputError("`evaluate` takes `rollouts`, or `queries` and `relative`; not both.")
@@ -265,6 +282,8 @@ def compare_policies(
     numbers for every state and action; otherwise less of it cancels. The interval is by betting: it holds at every number
     of rollouts, so that you may look, and go on with more queries under another seed only if you want to.
     """
+    as_kind("compare_policies", Problem, "a Problem", problem=problem)
+    exact = None if exact is None else as_flag("compare_policies", exact=exact)
     rules = [Rule(problem, a, "a"), Rule(problem, b, "b")]
     queries = as_count("compare_policies", least=2, queries=queries)
     confidence = as_confidence("compare_policies", confidence)

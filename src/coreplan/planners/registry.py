@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base import InputError, nearest
+from ..base import InputError, as_kind, as_text, nearest
 from .core_mirror.planner import CoreMirror
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
@@ -21,6 +21,7 @@ PLANNERS: dict[str, type[Planner]] = {
 
 def options(name: str) -> list[str]:
     """The names of a planner's settings that can be given as name=value."""
+    name = as_text("options", name=name)
     if name not in PLANNERS:
         raise InputError(f"There is no planner '{name}'.{nearest(name, PLANNERS)}")
     return PLANNERS[name].options()
@@ -28,8 +29,9 @@ def options(name: str) -> list[str]:
 
 def make_planner(name: str, settings: Mapping[str, Any]) -> Planner:
     """The planner with this command-line name and these settings."""
-    known = options(name)
+    known = options(as_text("make_planner", name=name))
+    as_kind("make_planner", Mapping, "a mapping of names to values", settings=settings)
     for key in settings:
         if key not in known:
-            raise InputError(f"The planner '{name}' has no setting '{key}'.{nearest(key, known)}")
+            raise InputError(f"The planner '{name}' has no setting '{key}'.{nearest(str(key), known)}")
     return PLANNERS[name](**settings)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from ..base import InputError, nearest
+from ..base import InputError, as_count, as_text, nearest
 from .problem import Problem, with_horizon
 from .zoo import ZOO, make
 
@@ -24,8 +24,10 @@ def problem_by_name(spec: str, horizon: int | None = None) -> Problem:
     module executes it: it is the user's own code, and the user named it. With `horizon` the problem ends after that many
     steps; a built-in one then has it in its name.
     """
+    spec = as_text("problem_by_name", spec=spec)
     if horizon is None:
         return _named(spec)
+    horizon = as_count("problem_by_name", horizon=horizon)
     if spec.partition(":")[0] in ZOO:
         return _named(f"{spec}{',' if ':' in spec else ':'}horizon={horizon}")
     return with_horizon(_named(spec), horizon)

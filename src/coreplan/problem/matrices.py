@@ -113,7 +113,7 @@ def from_linear(
     """
     phi, rows, weights = _numbers("Phi", Phi), _numbers("W", W), _numbers("vartheta", vartheta)
     d = phi.shape[2] if phi.ndim == 3 else 0
-    if phi.size == 0 or rows.shape != (d, len(phi)) or weights.shape != (d,):
+    if phi.size == 0 or d == 0 or rows.shape != (d, len(phi)) or weights.shape != (d,):
         raise InputError(
             f"A linear MDP takes Phi [X, A, d], W [d, X] and vartheta [d]; got shapes {phi.shape}, {rows.shape} and "
             f"{weights.shape}."
@@ -334,7 +334,7 @@ def _matrices(what: str, value: Any) -> list[Any]:
 def _numbers(what: str, value: Any) -> FloatArray:
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever NumPy, or an object of the user's, raises
         raise InputError(f"{what} cannot be read as numbers: {error}.") from None
 
 

@@ -24,7 +24,9 @@ from ..base import (
     SimulatorError,
     States,
     as_count,
+    as_dtype,
     as_function,
+    as_shape,
     as_states,
     settle,
     shown,
@@ -260,6 +262,8 @@ class CompiledModel:
     def __post_init__(self) -> None:
         settle(self, as_count, "n_actions")
         settle(self, as_count, "noise_dimension", least=0)
+        settle(self, as_shape, "state_shape")
+        settle(self, as_dtype, "state_dtype")
         if (self.noise_kernel is None) != (self.noise_dimension is None):
             raise InputError("`CompiledModel` takes noise_kernel and noise_dimension together, or neither.")
         noise = () if self.noise_kernel is None else ("noise_kernel",)

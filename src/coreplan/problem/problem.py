@@ -16,6 +16,7 @@ from ..base import (
     States,
     as_array,
     as_function,
+    as_kind,
     as_name,
     as_number,
     changed_input,
@@ -88,6 +89,12 @@ class Problem:
         settle(self, as_function, "tabular", form="tabular() -> Tabular")
         settle(self, as_function, "mask", form="mask(states) -> bool [n, A]")
         settle(self, as_function, "ends", form="ends(states) -> bool [n]")
+        if self.core_pairs is not None and not (
+            isinstance(self.core_pairs, (tuple, list)) and len(self.core_pairs) == 2
+        ):
+            raise InputError(
+                f"`Problem(core_pairs=...)` must be (states [m, ...], actions [m]), got {shown(self.core_pairs)}."
+            )
         has_clock_already = self._keep_clock()
         if not isinstance(self.model, Model):
             raise InputError(
@@ -193,6 +200,9 @@ class Problem:
 
     def ended(self, states: States) -> NDArray[np.bool_]:
         """In which states of a batch the process has ended, `[n]`; nowhere if the problem does not say."""
+        states = plain("the states of `Problem.ended`", states, InputError)
+        if states.ndim == 0:
+            raise InputError("`Problem.ended` takes a batch of states, the first axis being the batch.")
         if self.ends is None:
             return ended(states) if has_terminal(self.features) else np.zeros(len(states), dtype=bool)
         try:
@@ -224,6 +234,7 @@ class Problem:
 
         With a horizon n and the discount g it is the return over sum_{t < n} g^t.
         """
+        value = as_number("Problem.to_reward_units", value=value)
         if isinstance(self.model, ClockModel):
             return self.to_return_units(value) / self.model.weight
         low, high = self.reward_range
@@ -244,7 +255,9 @@ class Problem:
         user's own discount. So the sum on the left is that of g^t r_t over n steps, and the total of rewards if g is 1.
         """
         low, high = self.reward_range
-        return (low + (high - low) * value) / (1.0 - self.discount)
+        return (low + (high - low) * as_number("Problem.to_return_units", value=value)) / (
+            1.0 - self.discount
+        )
 
 
 def with_horizon(
@@ -254,6 +267,7 @@ def with_horizon(
 
     `nodes` is `Problem(horizon_nodes=...)`. A horizon that the problem has already is replaced.
     """
+    as_kind("with_horizon", Problem, "a Problem", problem=problem)
     changes: dict[str, Any] = {"horizon": horizon, "horizon_nodes": nodes}
     if discount is not None:
         changes["discount"] = discount

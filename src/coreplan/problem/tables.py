@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError, States, shown
+from ..base import FloatArray, InputError, States, as_array, as_kind, plain, shown
 from .model import CompiledModel
 
 
@@ -32,9 +32,28 @@ class Tabular:
     def __post_init__(self) -> None:
         if (self.P is None) == (self.factors is None):
             raise InputError("`Tabular` takes either P or factors (Phi, W) with P = Phi W, and not both.")
+        for name, form, ndim in (("r", "rewards [X, A]", 2), ("nu0", "a distribution [X]", 1)):
+            given = as_array("Tabular", form, ndim, finite=False, **{name: getattr(self, name)})
+            object.__setattr__(self, name, np.asarray(given, dtype=np.float64))
+        if self.r.size == 0:
+            raise InputError(f"`Tabular(r=...)` must be rewards [X, A], got shape {self.r.shape}.")
         X, A = self.r.shape
+        if self.factors is not None and (
+            not isinstance(self.factors, (tuple, list)) or len(self.factors) != 2
+        ):
+            raise InputError(f"`Tabular(factors=...)` must be (Phi, W), got {shown(self.factors)}.")
+        for name, matrix in self._matrices().items():
+            if not sparse.issparse(matrix):
+                form = "a matrix of numbers, dense or scipy.sparse"
+                as_array(
+                    "Tabular",
+                    form,
+                    2,
+                    finite=False,
+                    **{name: as_kind("Tabular", np.ndarray, form, **{name: matrix})},
+                )
         if self.available is not None:
-            self._drop_unavailable(np.asarray(self.available))
+            self._drop_unavailable(plain("`Tabular(available=...)`", self.available, InputError))
         if not np.isfinite(self.r).all() or self.r.min() < -1e-9 or self.r.max() > 1 + 1e-9:
             x, a = divmod(int(np.argmax(~((self.r >= -1e-9) & (self.r <= 1 + 1e-9)))), A)
             raise InputError(f"r(x={x}, a={a}) is {self.r[x, a]}; a table's rewards are in [0, 1].")
@@ -42,10 +61,7 @@ class Tabular:
             raise InputError(
                 f"nu0 must be a distribution over the {X} states; it has shape {self.nu0.shape} and sum {self.nu0.sum()}."
             )
-        matrices = (
-            {"P": self.P} if self.factors is None else dict(zip(("Phi", "W"), self.factors, strict=True))
-        )
-        for name, matrix in matrices.items():
+        for name, matrix in self._matrices().items():
             self._check_matrix(name, matrix)
         rows = self.expect(np.ones(self.n_states))
         needed = True if self.available is None else self.available.ravel()
@@ -53,6 +69,10 @@ class Tabular:
         if len(wrong):
             x, a = divmod(int(wrong[0]), self.n_actions)
             raise InputError(f"P(.|x={x}, a={a}) sums to {rows[wrong[0]]:.9g}; every row must sum to 1.")
+
+    def _matrices(self) -> dict[str, Any]:
+        """P, or its factors, by name."""
+        return {"P": self.P} if self.factors is None else dict(zip(("Phi", "W"), self.factors, strict=True))
 
     def _drop_unavailable(self, available: NDArray[np.bool_]) -> None:
         """Set r and the rows of P to zero at unavailable pairs, so that NaN there cannot spread."""
@@ -176,6 +196,13 @@ def tabular_model(tabular: Tabular, rewards: FloatArray | None = None) -> Compil
     `rewards [X, A]` replace the table's rewards, if the simulator is to pay in the user's own units. An unavailable pair
     stays where it is and pays NaN, which every caller reports as an error that names the pair.
     """
+    as_kind("tabular_model", Tabular, "a Tabular", tabular=tabular)
+    if rewards is not None:
+        rewards = as_array("tabular_model", "rewards [X, A]", 2, finite=False, rewards=rewards)
+        if rewards.shape != tabular.r.shape:
+            raise InputError(
+                f"`tabular_model(rewards=...)` must have the table's shape {tabular.r.shape}, got {rewards.shape}."
+            )
     P, r = sparse.csr_matrix(tabular.P), np.array(tabular.r if rewards is None else rewards, dtype=float)
     if tabular.available is not None:
         closed = np.flatnonzero(~tabular.available.ravel())

@@ -10,7 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+<<<<<<< HEAD
 from ..base import InputError, Interrupt, as_count, check_seed, one_thread, planner_stream, restore, state_of
+=======
+from ..base import (
+    CoreplanError,
+    InputError,
+    Interrupt,
+    as_count,
+    as_function,
+    as_kind,
+    check_seed,
+    planner_stream,
+    restore,
+    state_of,
+)
+>>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,
@@ -111,6 +126,9 @@ class Run:
         if not isinstance(problem, Problem):
             raise InputError(f"A run needs a Problem, got {type(problem).__name__}.")
         require_planner(planner)
+        as_kind("steps", CoreSet, "a CoreSet(states, actions)", optional=True, core=core)
+        as_function("steps", "value(policy) -> number", optional=True, value=value)
+        value = None if value is None else _checked_value(value)
         budget = planner.first_budget if budget is None else budget
         budget, block = as_count("steps", budget=budget), as_count("steps", optional=True, block=block)
         core, setup = setup_for(problem, planner, core, budget)
@@ -211,6 +229,22 @@ class Run:
             policies = (self.policy(), SoftmaxPolicy.uniform(self.problem.features))
             own = near_uniform(*(policy.probabilities(self.core.states) for policy in policies))
         return own if self.watch is None else with_watch(own, self.watch)
+
+
+def _checked_value(value: Callable[[SoftmaxPolicy], Any]) -> Callable[[SoftmaxPolicy], float]:
+    """A user's `value(policy)`; whatever it raises, or returns that is no number, becomes an InputError."""
+
+    def checked(policy: SoftmaxPolicy) -> float:
+        try:
+            return float(value(policy))
+        except CoreplanError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"`steps(value=...)` must be value(policy) -> number; it raised {type(error).__name__}: {error}."
+            ) from error
+
+    return checked
 
 
 def setup_for(

@@ -206,7 +206,7 @@ def _lambda1(lambda1: Any, m: int) -> FloatArray:
 def _vector(name: str, value: Any) -> FloatArray:
     try:
         return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # whatever NumPy, or an object of the user's, raises
         raise InputError(
             f"`PrimalDual({name}=...)` must be an array of numbers, got {shown(value)}."
         ) from None

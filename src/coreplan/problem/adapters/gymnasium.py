@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CoreplanError, InputError, IntArray, States, as_count, shown
+from ...base import (
+    CoreplanError,
+    InputError,
+    IntArray,
+    States,
+    as_count,
+    as_flag,
+    shown,
+)
 from ...features import Features
 from ..problem import Problem
 from .common import action_values, need, reward_bounds, said, terminal_problem
@@ -92,6 +100,7 @@ def from_gymnasium(
     """
     gym, given = need("gymnasium", "gymnasium"), env
     env, name, outer = _opened(gym, env)
+    copy = as_flag("from_gymnasium", copy=copy)
     if not isinstance(env, gym.Env):
         if get_state is not None or set_state is not None or copy:
             raise InputError(

@@ -15,8 +15,10 @@ from ...base import (
     InputError,
     States,
     as_count,
+    as_flag,
     as_positive,
     digest,
+    plain,
 )
 from ...features import FunctionFeatures, Sparse
 
@@ -42,7 +44,8 @@ def sklearn_features(
     """
     n_actions = as_count("sklearn_features", n_actions=n_actions)
     radius = as_positive("sklearn_features", optional=True, radius=radius)
-    sample = np.asarray(states)
+    intercept = as_flag("sklearn_features", intercept=intercept)
+    sample = plain("the states of `sklearn_features`", states, InputError)
     if sample.ndim == 0 or len(sample) == 0:
         raise InputError(
             "`sklearn_features(states=...)` must be a sample of states, the first axis being the batch."
@@ -77,7 +80,9 @@ def _transform(transformer: Any, states: States) -> Any:
                 f"The transformer {type(transformer).__name__} is not fitted. Call transformer.fit(states) on a sample of "
                 "states first."
             ) from None
-        raise
+        raise FeatureError(
+            f"The transformer {type(transformer).__name__} raised {type(error).__name__}: {error} (on {len(states)} states)."
+        ) from error
     columns = (
         sparse.csr_matrix(columns, dtype=float)
         if sparse.issparse(columns)

@@ -8,7 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+<<<<<<< HEAD
 from ...base import InputError, nearest, one_thread
+=======
+from ...base import InputError, as_text, nearest
+>>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
 from ..problem import Problem, with_horizon
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
@@ -57,6 +61,7 @@ def make(spec: str) -> Problem:
     The same name always gives the same problem: a run's seed never changes it; a parameter such as `instance=3` does.
     Every problem also takes `horizon=n` and `horizon_nodes=T` (see `Problem`), and with a horizon `discount=1`.
     """
+    spec = as_text("make", spec=spec)
     name, _, settings = spec.partition(":")
     if name not in ZOO:
         raise InputError(f"There is no built-in problem '{name}'.{nearest(name, ZOO)}")
@@ -95,6 +100,7 @@ def _built(name: str, given: dict[str, Any]) -> Problem:
 
 def parse_value(text: str) -> Any:
     """The value of a setting on the command line: a whole number (also `10**15`, `2^40`), a number, true/false, or text."""
+    text = as_text("parse_value", text=text)
     if re.fullmatch(r"[+-]?\d{1,40}", text):
         return int(text)
     power = re.fullmatch(r"(\d{1,2})(?:\*\*|\^)(\d{1,2})", text)
