@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-<<<<<<< HEAD
-from ..base import FloatArray, InputError, Lane, as_count, as_number, as_positive, checks, key_of, one_thread
-=======
 from ..base import (
     FloatArray,
     InputError,
@@ -23,8 +20,8 @@ from ..base import (
     as_positive,
     checks,
     key_of,
+    one_thread,
 )
->>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean

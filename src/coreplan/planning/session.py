@@ -125,7 +125,10 @@ class Session:
                 result = self._finish(self._work(interrupt, progress))
             except BaseException as error:
                 self._failed()
-                if isinstance(error, CoreplanError) or not isinstance(error, Exception):
+                ours = isinstance(
+                    error, (CoreplanError, CoreplanWarning)
+                )  # a warning, where filters make it an error
+                if ours or not isinstance(error, Exception):
                     raise
                 raise self._unforeseen(error) from error
             result = self._judged(self._faced(result, interrupt), interrupt)

@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-<<<<<<< HEAD
-from ..base import InputError, Interrupt, as_count, check_seed, one_thread, planner_stream, restore, state_of
-=======
 from ..base import (
     CoreplanError,
     InputError,
@@ -21,11 +18,11 @@ from ..base import (
     as_function,
     as_kind,
     check_seed,
+    one_thread,
     planner_stream,
     restore,
     state_of,
 )
->>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
 from ..core import CoreSet, HullWatch
 from ..planners import (
     CoreSetup,

@@ -59,7 +59,8 @@ LEFT_OUT = {
     "core.Pool": _RECORD,
     "core.convex_coefficients": _INSIDE, "core.hull_distances": _INSIDE, "core.is_inside": _INSIDE,
     "core.measurable": _INSIDE,
-    "core.pair_features": _INSIDE, "core.all_actions": _INSIDE, "judge.Reality": _RECORD, "judge.Rule": _INSIDE,
+    "core.pair_features": _INSIDE, "core.all_actions": _INSIDE, "judge.Reality": _RECORD, "judge.Faced": _RECORD,
+    "judge.Rule": _INSIDE,
     "judge.cheap_value": _INSIDE, "judge.is_cheap": _INSIDE, "judge.price": _INSIDE, "judge.face_reality": _INSIDE,
     "judge.least_queries": _INSIDE, "judge.optimal_values": _INSIDE, "judge.policy_value": _INSIDE,
     "judge.value_function": _INSIDE,
@@ -75,7 +76,7 @@ LEFT_OUT = {
 for _name in ("CoreSetup", "Doubt", "Kernels", "Planner", "ReadOut", "Setup", "Sum", "Verdict", "broken", "near_uniform",
               "require_ask", "require_planner", "require_policy", "require_state", "unresolved", "with_reality",
               "with_watch",
-              "best_K", "best_rates", "constants"):  # fmt: skip
+              "best_K", "best_rates", "constants", "set_aside", "against_policy", "scale_of", "Earlier"):  # fmt: skip
     LEFT_OUT[f"planners.{_name}"] = _AUTHORS
 for _name in ("Enumerated", "best_fit", "core_errors", "default_D", "duality_gap", "duality_gaps", "gradients",
 "inherent_bellman_error",

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-<<<<<<< HEAD
-from ...base import InputError, nearest, one_thread
-=======
-from ...base import InputError, as_text, nearest
->>>>>>> 5f06277 (Arguments of another kind, shape or dtype are errors of ours in every public function)
+from ...base import (
+    InputError,
+    as_text,
+    nearest,
+    one_thread,
+)
 from ..problem import Problem, with_horizon
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
