@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..base import CoreplanError, InputError, Interrupt, RunError, as_count, as_python, breakable, machine
+from ..base import (
+    CoreplanError,
+    CoreplanWarning,
+    InputError,
+    Interrupt,
+    RunError,
+    as_count,
+    as_python,
+    breakable,
+    machine,
+)
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
@@ -125,9 +135,8 @@ class Session:
                 result = self._finish(self._work(interrupt, progress))
             except BaseException as error:
                 self._failed()
-                ours = isinstance(
-                    error, (CoreplanError, CoreplanWarning)
-                )  # a warning, where filters make it an error
+                # A warning of ours comes here where the user's filters make it an error.
+                ours = isinstance(error, (CoreplanError, CoreplanWarning))
                 if ours or not isinstance(error, Exception):
                     raise
                 raise self._unforeseen(error) from error
