@@ -139,6 +139,7 @@ def _record(problem: Problem, planner: str, seed: int, out: str | None, result: 
         "evaluation_queries": judged.queries if judged else 0,
         "reality_queries": result.reality_queries,
         "lost_queries": result.lost_queries,
+        "rechecked_queries": result.rechecked_queries,
         "believed": result.believed,
         "no_verdict": result.no_verdict,
     }

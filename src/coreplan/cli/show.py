@@ -82,6 +82,8 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         table.add_row("believed", _number(result.believed))
     spent = f", {result.reality_queries:,} of them for rollouts" if result.reality_queries else ""
     spent += f"; {result.lost_queries:,} more were paid and lost" if result.lost_queries else ""
+    if result.rechecked_queries:
+        spent += f"; {result.rechecked_queries:,} more compared the simulator with that of the start"
     table.add_row("queries", f"{record['queries']:,}{spent} (and {record['initial_draws']:,} initial states)")
     planning = record["queries"] - result.reality_queries
     speed = f", {planning / record['seconds']:,.0f} queries/s" if record["seconds"] else ""

@@ -39,6 +39,7 @@ class Plan:
     lost_queries: int = (
         0  # queries that were paid besides and lost: of asks that failed, or that Ctrl-C abandoned
     )
+    rechecked_queries: int = 0  # besides: by which resumes saw that the simulator was still the same
     no_verdict: str = ""  # why the rollouts tell nothing, or not enough, and what would
     problem_name: str = ""
     stopped_by: int = (
@@ -84,7 +85,10 @@ class Plan:
         rollouts = (
             f", {self.reality_queries:,} of them for rollouts of the policy" if self.reality_queries else ""
         )
-        return rollouts + (f"; {self.lost_queries:,} more were paid and lost" if self.lost_queries else "")
+        more = f"; {self.lost_queries:,} more were paid and lost" if self.lost_queries else ""
+        if self.rechecked_queries:
+            more += f"; {self.rechecked_queries:,} more compared the simulator with that of the start"
+        return rollouts + more
 
     def _values(self) -> list[tuple[str, str]]:
         """One row per known value."""

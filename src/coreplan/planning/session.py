@@ -36,6 +36,7 @@ from ..run import (
     RunFolder,
     make_progress,
 )
+from ..simulate import Simulator, recheck
 from .elsewhere import warn_if_elsewhere
 from .judged import certified, evaluated
 from .keeping import Keeping
@@ -121,6 +122,7 @@ class Session:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
         self.keep = Keeping(folder)
+        run.simulator.remembers = folder is not None
         self._before: Moment | None = None  # where the run stood before the asks that are being made
         self._saved = 0  # queries in the last checkpoint
 
@@ -130,6 +132,7 @@ class Session:
         self.warmup = time.perf_counter() - self.begin
         # From here to the last file, signals are requests to stop.
         with Interrupt() as interrupt:
+            self._recheck()
             self._begin()
             try:
                 result = self._finish(self._work(interrupt, progress))
@@ -155,6 +158,14 @@ class Session:
                     f"the budget of {self.reality.budget} leaves it. Give a larger budget, or another folder."
                 )
         run.warm_up()
+
+    def _recheck(self) -> None:
+        """Before answers are added to those of an earlier session: is the simulator still the same?"""
+        run, folder, first = self.run, self.folder, self.run.simulator.first
+        if folder and first is not None and run.left and getattr(run.problem.model, "repeatable", True):
+            simulator = Simulator(run.problem, run.core)
+            recheck(simulator, first, folder.path)
+            run.simulator.rechecked += simulator.queries
 
     def _begin(self) -> None:
         run, folder = self.run, self.folder
@@ -252,6 +263,7 @@ class Session:
             "queries": self._paid,
             "reality_queries": self.reality.queries,
             "lost_queries": run.simulator.lost,
+            "rechecked_queries": run.simulator.rechecked,
             "initial_draws": run.simulator.initial_draws,
             "seconds": run.seconds,
             "warmup_seconds": self.warmup,
@@ -280,7 +292,8 @@ class Session:
             policy=policy, queries=self._paid, status=status, trace=run.trace,
             initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=self.warmup, planner=run.planner,
             settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
-            reality_queries=self.reality.queries, lost_queries=run.simulator.lost, problem_name=run.problem.name,
+            reality_queries=self.reality.queries, lost_queries=run.simulator.lost,
+            rechecked_queries=run.simulator.rechecked, problem_name=run.problem.name,
         )  # fmt: skip
 
     def _faced(self, result: Plan, interrupt: Interrupt) -> Plan:

@@ -86,6 +86,10 @@ class ClockModel:
         return getattr(self.base, "block", BLOCK)
 
     @property
+    def repeatable(self) -> bool:
+        return bool(getattr(self.base, "repeatable", True))
+
+    @property
     def noise_dimension(self) -> int | None:
         return getattr(self.base, "noise_dimension", None)
 

@@ -14,7 +14,7 @@ from ..core import CORE_FILE, CoreSet
 from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
-from ..simulate import Kept
+from ..simulate import First, Kept
 from .stepping import Run
 from .trace import Trace
 
@@ -141,10 +141,10 @@ class RunFolder:
             meta |= {"budget": self.facing.budget, "reality": share, "reality_queries": spent}
         state = run.planner.saved(run.loop.state)
         arrays = {f"state.{name}": np.asarray(value) for name, value in state._asdict().items()}
-        kept = run.simulator.kept
-        if kept is not None:
-            arrays |= kept.arrays
-            meta["kept"] = kept.meta
+        for name, part in (("kept", run.simulator.kept), ("first", run.simulator.first)):
+            if part is not None:
+                arrays |= part.arrays
+                meta[name] = part.meta
         files.write_npz(self.path / CHECKPOINT_FILE, {**arrays, "trace": run.trace.rows}, meta)
 
     def load_checkpoint(self, run: Run) -> None:
@@ -154,16 +154,18 @@ class RunFolder:
         widened = self._compare(meta.get("config"))
         try:
             rows = arrays.pop("trace")
-            kept = Kept.read(arrays, meta.get("kept"))
+            kept, first = Kept.read(arrays, meta.get("kept")), First.read(arrays, meta.get("first"))
             state = _restored(run.planner, run.loop.state, arrays)
             run.planner.check(state)
             if widened is not None:
                 state = self._remapped(run.planner, state, *widened)
                 _remap_values(meta["trace_columns"], rows, *widened)
-                kept = kept and kept.rescaled(*widened)
+                kept, first = kept and kept.rescaled(*widened), first and first.rescaled(*widened)
             restore(run.rng, meta["planner_stream"])
             run.simulator.return_to(meta["simulator"])
             run.simulator.kept = kept
+            if first is not None:
+                run.simulator.remember(first)
             run.sums = {str(k): (float(v[0]), float(v[1])) for k, v in meta["sums"].items()}
             run.trace, run.seconds = Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
             run.loop.state = state

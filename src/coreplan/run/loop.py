@@ -32,7 +32,16 @@ from ..base import (
 from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
 from ..planners import Kernels, Planner, broken, require_ask, require_state
 from ..problem import CompiledModel
-from ..simulate import REPEATED, Answers, Ask, Simulator, first_bad_reward, first_not_finite, to_unit
+from ..simulate import (
+    REPEATED,
+    Answers,
+    Ask,
+    First,
+    Simulator,
+    first_bad_reward,
+    first_not_finite,
+    to_unit,
+)
 
 _PATIENCE = 0.1  # seconds of asks after which the caller may look at progress, checkpoints and Ctrl-C
 
@@ -313,6 +322,9 @@ class CompiledLoop:
         mark, before = simulator.mark(), state_of(self.rng)
         state = [a.copy() for a in self.state]
         done = n = max(1, min(self._open(), self._most(until, budget)))
+        stream = None
+        if simulator.remembers:  # the first ask alone, whose answers are in the buffers then
+            done, n, stream = 1, 1, state_of(simulator.noise.stream)
         try:
             done = self._run(n)
             if done < n:
@@ -331,6 +343,11 @@ class CompiledLoop:
                 raise _raised(error) from error
             raise
         self._count(n)
+        if stream is not None:
+            b = self.buffers
+            states, actions = (part[b.core_index] for part in self.core[:2])
+            first = First.of(states, actions, None, stream, b.rewards, b.next_states)
+            simulator.remember(first, b.next_phi)
         simulator.box_watch.see(self.buffers.initial_states, self.buffers.next_states)
         if simulator.watch is not None:
             simulator.watch.see(simulator.queries, self.buffers.initial_phi, self.buffers.next_phi)

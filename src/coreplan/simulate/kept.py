@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, States, digest, restore, simulator_stream
+from ..base import FloatArray, States, digest, restore, simulator_stream, state_of
 from .ask import Ask
+
+
+class Part(NamedTuple):
+    """The answers of one call, and the state of its stream before it (None before the first call of an ask)."""
+
+    rewards: FloatArray  # [n]
+    next_states: States  # [n, ...]
+    before: dict[str, Any] | None
 
 
 class Kept(NamedTuple):
@@ -78,3 +86,16 @@ def pairs_of(ask: Ask, n: int) -> str:
     pairs = (ask.states, ask.actions) if ask.core_index is None else (ask.core_index,)
     given = [part[:n] for part in (*pairs, ask.noise) if part is not None]
     return digest(-1 if ask.sweep is None else ask.sweep, *given)
+
+
+def state_at(here: Any) -> dict[str, Any] | None:
+    """The state of a stream, or what is one already."""
+    return state_of(here) if isinstance(here, np.random.Generator) else here
+
+
+def joined(parts: list[Part]) -> tuple[FloatArray, States]:
+    """The answers of several calls as one: rewards `[n]`, next states `[n, ...]`."""
+    if len(parts) == 1:
+        return parts[0][:2]
+    rewards, next_states, _ = zip(*parts, strict=True)
+    return np.concatenate(rewards), np.concatenate(next_states)

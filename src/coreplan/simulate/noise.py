@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import Lane, restore, simulator_stream, state_of
+from ..base import Lane, as_count, restore, simulator_stream, state_of
+from ..problem import BLOCK, Problem
 
 
 class Noise:
@@ -39,3 +40,12 @@ class Noise:
         self.used = used
         restore(self.stream, mark["stream"])
         restore(self.initial_stream, mark["initial_stream"])
+
+
+def block_of(problem: Problem) -> int:
+    """The block size that the problem's model declares, by default 65,536.
+
+    A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
+    """
+    block = getattr(problem.model, "block", BLOCK)
+    return int(as_count(type(problem.model).__name__, block=block))

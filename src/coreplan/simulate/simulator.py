@@ -11,7 +11,7 @@ of a block.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,18 +22,18 @@ from ..base import (
     Lane,
     SimulatorError,
     States,
-    as_count,
     at_the_door,
     restore,
     simulator_stream,
     state_of,
 )
-from ..features import BoxWatch, Phi, checked
-from ..problem import BLOCK, Problem
+from ..features import BoxWatch, Phi, checked, take
+from ..problem import Problem
 from .ask import Answers, Ask
+from .first import First
 from .guard import Guard
-from .kept import Kept, pairs_of
-from .noise import Noise
+from .kept import Kept, Part, joined, pairs_of, state_at
+from .noise import Noise, block_of
 
 
 class Pairs(Protocol):
@@ -53,14 +53,6 @@ class Watch(Protocol):
     def see(self, queries: int, *batches: Phi | None) -> None: ...
     def mark(self) -> Any: ...
     def return_to(self, mark: Any) -> None: ...
-
-
-class Part(NamedTuple):
-    """The answers of one call, and the state of its stream before it (None before the first call of an ask)."""
-
-    rewards: FloatArray  # [n]
-    next_states: States  # [n, ...]
-    before: dict[str, Any] | None
 
 
 Call: TypeAlias = tuple[int, int, np.random.Generator | None]  # first pair, end, stream
@@ -90,6 +82,9 @@ class Simulator:
         self.sweeps = Noise(seed, Lane.SWEEPS)
         self.next_sweep = 0
         self.noise = self.blocks  # the one of the two that is in use
+        self.remembers = False  # whether the first answers are to be remembered, for a resume to compare
+        self.first: First | None = None  # those answers
+        self.rechecked = 0  # queries by which resumes have compared them; not part of `queries`
         self.kept: Kept | None = None  # answers to the first pairs of an ask that failed
         self.here: Any = None  # the stream from which the next pair draws, or its state
         self.drew = False  # whether the model has drawn from its stream since the last ask began
@@ -107,7 +102,7 @@ class Simulator:
         parts: list[Part] = []
         with at_the_door():
             self._simulate(self._blocks(len(actions)), states, actions, parts)
-        return _joined(parts)
+        return joined(parts)
 
     # The calls of an ask: (first pair, end, stream). What follows a `yield` is done when these pairs have been answered.
 
@@ -186,6 +181,8 @@ class Simulator:
             self.drew = self.drew or state_of(stream) != before
         self.here = stream
         self.count(self.guard.repeated - repeated, 0)
+        if self.remembers and not parts:
+            self.remember(First.of(states, actions, noise, before, rewards, y))
         self._count_part(Part(rewards, y, before), parts)
 
     def _count_part(self, part: Part, parts: list[Part]) -> None:
@@ -229,13 +226,36 @@ class Simulator:
             calls = self._blocks(n) if ask.sweep is None else self._sweeps(n, ask.sweep)
         try:
             self._simulate(calls, states, actions, parts, ask.noise)
-            rewards, y = _joined(parts)
+            rewards, y = joined(parts)
             phi = self.features(y)
         except BaseException:
             self._keep(ask, parts, self.guard.repeated - repeated)
             raise
         self.kept = None
+        if self.first is not None and not self.first.scores.size:
+            self._remember_features(phi)
         return rewards, y, phi
+
+    def remember(self, first: First | None, phi: Phi | None = None) -> None:
+        """Remember the first answers of a run, and the features `[n, A, ...]` of the next states if they are known."""
+        self.first, self.remembers = first, False
+        if phi is not None:
+            self._remember_features(phi)
+
+    def _remember_features(self, phi: Phi) -> None:
+        if self.first is not None:
+            few = take(phi, slice(len(self.first.rewards)))
+            self.first = self.first.with_features(few, self.problem.features.dimension)
+
+    def again(self, first: First, n: int) -> tuple[FloatArray, States]:
+        """Simulate the first n pairs of an earlier call again, with the noise that they had; `drew` tells if it was used."""
+        stream, noise, parts = None, first.noise[:n], []  # type: ignore[var-annotated]
+        if first.stream is not None:
+            stream, noise = simulator_stream(0, 0), None  # type: ignore[assignment]
+            restore(stream, first.stream)
+        self.drew = False
+        self._call(stream, first.states[:n], first.actions[:n], noise, parts)
+        return joined(parts)
 
     # Answers that are kept when an ask fails.
 
@@ -279,10 +299,10 @@ class Simulator:
         self.kept = None
         if k == 0 or parts[0].next_states.dtype.kind not in "fiub":  # a checkpoint holds numbers only
             return
-        rewards, y = _joined(parts[:k])
+        rewards, y = joined(parts[:k])
         self.kept = Kept(
             asked=pairs_of(ask, len(rewards)), rewards=rewards, next_states=y, drew=self.drew, repeated=repeated,
-            stream=parts[k].before if k < len(parts) else _state(self.here),
+            stream=parts[k].before if k < len(parts) else state_at(self.here),
         )  # fmt: skip
         self.queries -= self.kept.queries
 
@@ -346,6 +366,7 @@ class Simulator:
             "queries": self.queries,
             "initial_draws": self.initial_draws,
             "lost": self.lost,
+            "rechecked": self.rechecked,
             "next_sweep": self.next_sweep,
             "blocks": self.blocks.mark(),
             "sweeps": self.sweeps.mark(),
@@ -355,14 +376,19 @@ class Simulator:
 
     def return_to(self, mark: dict[str, Any]) -> None:
         """Go back to a position that `mark` returned; the answers since then are counted as lost."""
-        lost = int(mark.get("lost", 0))
-        counters = [*(int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")), lost]
+        lost, rechecked = int(mark.get("lost", 0)), int(mark.get("rechecked", 0))
+        counters = [
+            *(int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")),
+            lost,
+            rechecked,
+        ]
         if not all(0 <= n < 2**63 for n in counters):
             raise ValueError(f"counters {counters} out of range")
         self.blocks.return_to(mark["blocks"])
         self.sweeps.return_to(mark["sweeps"])
         self.lost = max(self.lost, lost) + max(self.queries - counters[0], 0)
-        self.queries, self.initial_draws, self.next_sweep, _ = counters
+        self.queries, self.initial_draws, self.next_sweep = counters[:3]
+        self.rechecked = max(self.rechecked, rechecked)
         self.guard.repeated = int(mark["repeated"])
         if self.watch is not None:
             self.watch.return_to(mark["watch"])
@@ -370,23 +396,3 @@ class Simulator:
     def undone(self, queries: int) -> None:
         """Count all answers since the query of this number as lost."""
         self.lost, self.queries = self.lost + max(self.queries - queries, 0), min(self.queries, queries)
-
-
-def block_of(problem: Problem) -> int:
-    """The block size that the problem's model declares, by default 65,536.
-
-    A batched function wants thousands of queries per call, a plain Python function a few, an expensive simulator one.
-    """
-    block = getattr(problem.model, "block", BLOCK)
-    return int(as_count(type(problem.model).__name__, block=block))
-
-
-def _state(here: Any) -> dict[str, Any] | None:
-    return state_of(here) if isinstance(here, np.random.Generator) else here
-
-
-def _joined(parts: list[Part]) -> tuple[FloatArray, States]:
-    if len(parts) == 1:
-        return parts[0][:2]
-    rewards, next_states, _ = zip(*parts, strict=True)
-    return np.concatenate(rewards), np.concatenate(next_states)

@@ -102,6 +102,7 @@ class CopyModel:
     """
 
     block = 64  # queries per call at most: each is a Python call
+    repeatable = False  # states are numbered as they come, so that no answer is given twice
 
     def __init__(self, env: Any, values: Sequence[Any], most: int) -> None:
         self.env, self.values, self.n_actions, self.most = env, values, len(values), most
