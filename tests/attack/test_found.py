@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan import CoreSet, FeatureError, InputError, SoftmaxPolicy, problem
+from coreplan import CoreplanError, CoreSet, FeatureError, FileError, InputError, SoftmaxPolicy, problem
 from coreplan.core import rollout_pool, select, uniform_pool
 from coreplan.planners import make_planner, options
 from helpers.attack.calls import CALLS, callable_of, policy, tiny
-from helpers.attack.problems import CORE
+from helpers.attack.problems import CORE, Fault, problem_of
 
 HUGE = np.broadcast_to(0.5, (10**6, 10**6))  # 8 TB, were it copied
 
@@ -67,6 +67,7 @@ def spoilt(name, **arguments):
         (lambda: list(spoilt("steps", core="core")()), "must be a CoreSet"),
         (lambda: list(spoilt("steps", value=lambda: 1)()), "must be value"),
         (spoilt("from_gymnasium", copy=np.ones(2)), "True or False"),
+        (lambda: problem.problem_by_name("x" * 300 + ".py:mine"), "There is no file"),
     ],
 )
 def test_misuse_is_an_error_of_ours(call, words):
@@ -77,3 +78,47 @@ def test_misuse_is_an_error_of_ours(call, words):
 def test_a_transformer_that_raises_is_an_error_of_ours():
     with pytest.raises(FeatureError, match="raised ValueError"):
         spoilt("problem.sklearn_features", states=np.array([3]))()
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 300, "d/" * 3_000, "\ud800", "a\0b"], ids=["long", "deep", "half", "NUL"]
+)
+@pytest.mark.parametrize("call", [coreplan.load_policy, coreplan.load_run, CoreSet.load, CoreSet(*CORE).save])
+def test_names_that_no_file_can_have(call, name):
+    with pytest.raises(FileError, match=r"no file or folder|name of a file"):
+        call(name)
+
+
+class Odd(Exception):
+    """An exception whose text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("part", ["initial", "step", "features", "mask", "ends", "baseline"])
+def test_exceptions_that_cannot_be_printed(part):
+    """The first five are of the run, or of the rollouts; a baseline that raises costs the verdict only."""
+
+    def act(value, arguments):
+        raise Odd
+
+    fault = Fault(part, act)
+
+    def mask(states):
+        return fault("mask", lambda: np.ones((len(states), 2), dtype=bool), (states,))
+
+    def ends(states):
+        return fault("ends", lambda: np.zeros(len(states), dtype=bool), (states,))
+
+    def baseline(states):
+        return fault("baseline", lambda: np.zeros(len(states), dtype=int), (states,))
+
+    try:
+        given = problem_of("function", "dense", fault, mask=mask, ends=ends)
+        result = coreplan.plan(given, planner="plug-in", budget=2_000, baseline=baseline)
+    except CoreplanError as error:
+        assert "Odd" in str(error)
+    else:
+        assert part in ("ends", "baseline") and "Odd" in result.no_verdict
+    assert fault.struck

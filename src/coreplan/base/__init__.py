@@ -16,6 +16,7 @@ from .errors import (
     nearest,
     printable,
     shown,
+    text_of,
 )
 from .interrupt import Interrupt, at_the_door, breakable
 from .libraries import differences, machine
@@ -110,4 +111,5 @@ __all__ = [
     "shown",
     "simulator_stream",
     "state_of",
+    "text_of",
 ]

@@ -117,6 +117,14 @@ class CoverageWarning(CoreplanWarning):
     """States lie outside the box that the features were made for: not an error, but the policy may be poor there."""
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says; those of users may raise when they are asked."""
+    try:
+        return str(error).strip()
+    except Exception:
+        return "(a text that cannot be had)"
+
+
 def nearest(name: str, options: Iterable[str]) -> str:
     """The end of an error message: suggests the option closest to `name` and lists all options."""
     options = sorted(options)
@@ -127,7 +135,7 @@ def nearest(name: str, options: Iterable[str]) -> str:
 
 def changed_input(who: str, error: BaseException) -> str:
     """If a user's function failed since it writes into the arrays that it is given: what it does, and the cure; else ''."""
-    text = str(error).strip()
+    text = text_of(error)
     refused = isinstance(error, (ValueError, TypeError)) or type(error).__module__.startswith("numba")
     if not refused or ("read-only" not in text and "readonly" not in text):
         return ""

@@ -25,6 +25,7 @@ from .types import native, plain
 
 _HUGE = 1e300  # beyond this, products overflow
 _LONGEST_NAME = 255
+_LONGEST_PATH = 4_000  # Linux takes 4,095 bytes, and the names of a run's files come on top
 
 
 def as_python(value: Any) -> Any:
@@ -131,9 +132,22 @@ def as_path(owner: str, optional: bool = False, **given: Any) -> Any:
         raise FileError(
             f"`{owner}({name}=...)` is {shown(value)}: no file or folder can have a NUL in its name."
         )
+    if isinstance(text, str) and not _can_be_named(text):
+        raise FileError(
+            f"`{owner}({name}=...)` is {shown(value)}: the name of a file or folder has at most {_LONGEST_NAME} bytes, and "
+            "whole characters only."
+        )
     if not isinstance(text, str) or not text:
         raise InputError(f"`{owner}({name}=...)` must be a path, such as 'runs/first'; got {shown(value)}.")
     return Path(text)
+
+
+def _can_be_named(path: str) -> bool:
+    """Whether the system can be asked about this path at all."""
+    try:
+        return max(map(len, os.fsencode(path).split(b"/"))) <= _LONGEST_NAME and len(path) < _LONGEST_PATH
+    except UnicodeEncodeError:  # half a character
+        return False
 
 
 def as_kind(owner: str, kind: Any, form: str, optional: bool = False, **given: Any) -> Any:

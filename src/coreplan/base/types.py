@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CoreplanError, InputError, shown
+from .errors import CoreplanError, InputError, shown, text_of
 
 States = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -28,7 +28,7 @@ def plain(what: str, value: Any, error: type[CoreplanError]) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (Exception, SystemExit) as fault:
-        text = str(fault).strip().splitlines()
+        text = text_of(fault).splitlines()
         said = f": {text[0][:200]}" if text else ""
         raise error(f"{what} cannot be read as one array: {type(fault).__name__}{said}.") from fault
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,13 +18,15 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Measure which of the paper's assumptions hold: a light, a number and advice per row."""
+    from ..base import as_path
     from ..core import CORE_FILE, CoreSet
     from ..judge import check as check_assumptions
     from ..problem import problem_by_name
     from . import show
 
     with reserved_stdout(as_json):
-        pairs = CoreSet.load(Path(core) / CORE_FILE if Path(core).is_dir() else core) if core else None
+        file = as_path("check", optional=True, core=core or None)
+        pairs = CoreSet.load(file / CORE_FILE if file.is_dir() else file) if file else None
         report = check_assumptions(problem_by_name(problem, horizon), pairs, queries=queries, seed=seed)
     if as_json:
         print_json(report.as_dict())

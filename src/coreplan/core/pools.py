@@ -28,6 +28,7 @@ from ..base import (
     plain,
     read_only,
     shown,
+    text_of,
 )
 from ..features import Phi, Sparse, available, checked, from_csr, is_sparse, length, take
 from ..problem import Problem
@@ -176,7 +177,7 @@ def _act(problem: Problem, policy: Acts | None, states: States, rng: np.random.G
     except CoreplanError:
         raise
     except (Exception, SystemExit) as error:
-        raised = f"policy.act raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
+        raised = f"policy.act raised {type(error).__name__}: {text_of(error)} (on a batch of {len(states)} states)."
         raise InputError(changed_input("policy.act", error) or raised) from error
     whole = actions.shape == (len(states),) and actions.dtype.kind in "iu"
     if not whole or actions.min() < 0 or actions.max() >= problem.n_actions:

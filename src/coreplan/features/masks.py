@@ -19,6 +19,7 @@ from ..base import (
     plain,
     read_only,
     shown,
+    text_of,
 )
 from .batch import Phi, forbid
 from .given import as_batch
@@ -94,7 +95,7 @@ class MaskedFeatures:
             if in_place:
                 raise FeatureError(in_place) from error
             raise FeatureError(
-                f"The mask raised {type(error).__name__}: {error} (on a batch of {len(states)} states). "
+                f"The mask raised {type(error).__name__}: {text_of(error)} (on a batch of {len(states)} states). "
                 "Call it on such a batch yourself to find the line."
             ) from error
         if mask.dtype != bool or mask.shape != (len(states), self.n_actions):

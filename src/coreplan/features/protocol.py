@@ -40,6 +40,7 @@ from ..base import (
     read_only,
     settle,
     shown,
+    text_of,
 )
 from .batch import Phi, Sparse, as_sparse, available, empty, entries, is_sparse
 from .given import known_shape, known_width, unknown_shape
@@ -227,7 +228,7 @@ def checked(features: Features, states: States) -> Phi:
     except CoreplanError:
         raise
     except (Exception, SystemExit) as error:
-        text = str(error).strip().splitlines()
+        text = text_of(error).splitlines()
         name = getattr(features, "name", type(features).__name__)
         in_place = changed_input(f"The feature map '{name}'", error)
         if in_place:

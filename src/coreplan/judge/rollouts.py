@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, Lane, States, changed_input, plain, read_only
+from ..base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    Lane,
+    States,
+    changed_input,
+    plain,
+    read_only,
+    text_of,
+)
 from ..features import available, checked
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
@@ -64,8 +74,8 @@ class Rule:
             if in_place:
                 raise InputError(in_place) from error
             raise InputError(
-                f"`{self.name}` raised {type(error).__name__}: {error} (on a batch of {len(states)} states). It must take "
-                "states [n, ...] and return actions [n]."
+                f"`{self.name}` raised {type(error).__name__}: {text_of(error)} (on a batch of {len(states)} states). It "
+                "must take states [n, ...] and return actions [n]."
             ) from error
 
     def _checked(self, actions: Any, states: States) -> IntArray:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from ..base import CoreplanError, CoreplanWarning
+from ..base import (
+    CoreplanError,
+    CoreplanWarning,
+    text_of,
+)
 from ..run import RunFolder
 
 
@@ -39,7 +43,9 @@ class Keeping:
             self.trouble = ""
         except Exception as error:  # a full disk, a folder without permission, no memory for the archive
             self.trouble = (
-                str(error) if isinstance(error, CoreplanError) else f"{type(error).__name__}: {error}"
+                str(error)
+                if isinstance(error, CoreplanError)
+                else f"{type(error).__name__}: {text_of(error)}"
             )
             if not self._warned:
                 self._warned = True

@@ -19,6 +19,7 @@ from ..base import (
     as_python,
     breakable,
     machine,
+    text_of,
 )
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
@@ -103,7 +104,7 @@ def _or_why(interrupt: Interrupt, judge: Callable[[], T | None]) -> tuple[T | No
     except KeyboardInterrupt:
         return None, _INTERRUPTED
     except BaseException as error:  # memory, linear algebra: whatever it is, the plan is not lost for it
-        return None, f"{type(error).__name__}: {error}"
+        return None, f"{type(error).__name__}: {text_of(error)}"
 
 
 class Session:
@@ -236,7 +237,7 @@ class Session:
 
     def _unforeseen(self, error: Exception) -> RunError:
         """The error for a person, where something raised that coreplan does not know: a planner, a kernel, memory."""
-        text = (str(error).strip().splitlines() or [""])[0]
+        text = (text_of(error).splitlines() or [""])[0]
         kept = ""
         if self.folder is not None and self.keep.trouble:
             kept = (

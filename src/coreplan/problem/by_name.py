@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -12,7 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from ..base import InputError, as_count, as_text, nearest
+from ..base import (
+    InputError,
+    as_count,
+    as_text,
+    nearest,
+    text_of,
+)
 from .problem import Problem, with_horizon
 from .zoo import ZOO, make
 
@@ -68,7 +75,7 @@ def _looks_like_module(place: str) -> bool:
 
 def _import(place: str, is_file: bool) -> ModuleType:
     path = Path(place)
-    if is_file and not path.is_file():
+    if is_file and not os.path.isfile(place):  # unlike `path.is_file()` it takes every text, however long
         raise InputError(f"There is no file {place}.")
     try:
         if not is_file:
@@ -100,4 +107,4 @@ def _where(error: BaseException) -> str:
     place, line = (
         (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     )
-    return f"{type(error).__name__}: {error} ({Path(place or '?').name}, line {line})."
+    return f"{type(error).__name__}: {text_of(error)} ({Path(place or '?').name}, line {line})."

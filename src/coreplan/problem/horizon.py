@@ -35,6 +35,7 @@ from ..base import (
     available_memory,
     plain,
     shown,
+    text_of,
 )
 from ..features import (
     Features,
@@ -228,7 +229,7 @@ def _rows_of(model: Model, features: Features) -> Rows:
     except (Exception, SystemExit) as error:
         raise SimulatorError(
             f"`Problem(horizon=...)` drew an initial state to see what states are, and the simulator's initial raised "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {text_of(error)}"
         ) from error
     if state.ndim == 0 or state.dtype.kind not in "fiub":
         raise InputError(

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray, as_array, one_thread, shown
+from ..base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    as_array,
+    one_thread,
+    shown,
+    text_of,
+)
 from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
 from .linear import linear_model, linear_tabular, spelled_out
 from .problem import Problem, as_range
@@ -335,7 +343,7 @@ def _numbers(what: str, value: Any) -> FloatArray:
     try:
         return np.asarray(value, dtype=np.float64)
     except Exception as error:  # whatever NumPy, or an object of the user's, raises
-        raise InputError(f"{what} cannot be read as numbers: {error}.") from None
+        raise InputError(f"{what} cannot be read as numbers: {text_of(error)}.") from None
 
 
 def _indices(what: str, value: Any, length: int | None = None) -> NDArray[np.int64]:

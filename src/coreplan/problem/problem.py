@@ -24,6 +24,7 @@ from ..base import (
     read_only,
     settle,
     shown,
+    text_of,
 )
 from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
 from .horizon import ClockModel, check_horizon, clocked, has_clock
@@ -214,7 +215,7 @@ class Problem:
             if in_place:
                 raise SimulatorError(in_place) from error
             raise SimulatorError(
-                f"`Problem(ends=...)` raised {type(error).__name__}: {error} (on a batch of {len(states)} states)."
+                f"`Problem(ends=...)` raised {type(error).__name__}: {text_of(error)} (on a batch of {len(states)} states)."
             ) from error
         if answer.shape != (len(states),) or answer.dtype != bool:
             raise SimulatorError(

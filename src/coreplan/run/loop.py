@@ -28,6 +28,7 @@ from ..base import (
     restore,
     simulator_stream,
     state_of,
+    text_of,
 )
 from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
 from ..planners import Kernels, Planner, broken, require_ask, require_state
@@ -368,7 +369,9 @@ class CompiledLoop:
 
 
 def _raised(error: Exception) -> SimulatorError:
-    return SimulatorError(f"The compiled simulator or features raised {type(error).__name__}: {error}.")
+    return SimulatorError(
+        f"The compiled simulator or features raised {type(error).__name__}: {text_of(error)}."
+    )
 
 
 def make_loop(planner: Planner, simulator: Simulator, rng: np.random.Generator) -> Loop:

@@ -6,7 +6,11 @@ import sys
 import warnings
 from typing import Any, Protocol
 
-from ..base import CoreplanWarning, InputError
+from ..base import (
+    CoreplanWarning,
+    InputError,
+    text_of,
+)
 
 
 class Progress(Protocol):
@@ -98,7 +102,7 @@ def make_progress(wish: Any, total: int, start: int) -> Progress:
 
 def _warn(error: Exception) -> None:
     warnings.warn(
-        f"Progress is shown no more: {type(error).__name__}: {error}. The run goes on.",
+        f"Progress is shown no more: {type(error).__name__}: {text_of(error)}. The run goes on.",
         CoreplanWarning,
         stacklevel=2,
     )

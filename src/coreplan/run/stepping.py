@@ -22,6 +22,7 @@ from ..base import (
     planner_stream,
     restore,
     state_of,
+    text_of,
 )
 from ..core import CoreSet, HullWatch
 from ..planners import (
@@ -238,7 +239,7 @@ def _checked_value(value: Callable[[SoftmaxPolicy], Any]) -> Callable[[SoftmaxPo
             raise
         except Exception as error:
             raise InputError(
-                f"`steps(value=...)` must be value(policy) -> number; it raised {type(error).__name__}: {error}."
+                f"`steps(value=...)` must be value(policy) -> number; it raised {type(error).__name__}: {text_of(error)}."
             ) from error
 
     return checked

@@ -26,6 +26,7 @@ from ..base import (
     plain,
     read_only,
     shown,
+    text_of,
 )
 from ..problem import CompiledModel, Problem, ScalarModel, gathered
 
@@ -168,7 +169,7 @@ class Guard:
             in_place = changed_input(f"The simulator's {name}", error)
             if in_place:
                 raise SimulatorError(in_place) from error
-            text = str(error).strip().splitlines()
+            text = text_of(error).splitlines()
             raise SimulatorError(
                 f"The simulator's {name} raised {type(error).__name__}: {text[0] if text else ''}"
                 f"{'' if text and text[0].endswith('.') else '.'} {_batch(arguments)} "

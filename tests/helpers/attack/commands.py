@@ -39,7 +39,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),  # it takes seconds where it is not refused
 }
 PAGE = 6_000  # characters: the most that a refusal may print, with the usage that Typer shows above it
-CODES = (0, 1, 2, 130)
+CODES = (0, 1, 2, 74, 130)  # 74: the output cannot be written
 
 TEXTS: tuple[str, ...] = (
     "", " ", "0", "1", "-1", "2", "3", "7", "0.5", "1.5", "-0.0", "nan", "inf", "-inf", "1e5x", "1e400", "1e-400",

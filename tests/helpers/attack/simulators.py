@@ -277,7 +277,7 @@ def _judged(case: Case, fault: Fault, allows: str, found: Any) -> str:
         raise Wrong(
             "silent change", f"value of theta {found.policy.theta} against {case.healthy().policy.theta}"
         )
-    if allows == faults.REFUSE and during:
+    if allows == faults.REFUSE and during and not same:
         raise Wrong("accepted", f"{found.status}: an answer that cannot be used went unnoticed")
     if not fault.struck and not same:
         raise Wrong("other bits", "the fault did not strike, and the policy differs from the healthy one")

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_array, shown
+from ...base import (
+    FloatArray,
+    InputError,
+    IntArray,
+    SimulatorError,
+    States,
+    as_array,
+    shown,
+    text_of,
+)
 from ...features import Features, terminal_pairs, widened, with_terminal
 from ..model import Model
 from ..problem import Problem
@@ -30,7 +39,7 @@ def need(module: str, extra: str) -> Any:
 
 def said(error: BaseException) -> str:
     """An error of another library as one line without a final full stop."""
-    lines = str(error).strip().splitlines()
+    lines = text_of(error).splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 
 

@@ -19,6 +19,7 @@ from ...base import (
     as_positive,
     digest,
     plain,
+    text_of,
 )
 from ...features import FunctionFeatures, Sparse
 
@@ -81,7 +82,8 @@ def _transform(transformer: Any, states: States) -> Any:
                 "states first."
             ) from None
         raise FeatureError(
-            f"The transformer {type(transformer).__name__} raised {type(error).__name__}: {error} (on {len(states)} states)."
+            f"The transformer {type(transformer).__name__} raised {type(error).__name__} (on {len(states)} states): "
+            f"{text_of(error)}."
         ) from error
     columns = (
         sparse.csr_matrix(columns, dtype=float)
