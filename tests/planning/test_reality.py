@@ -174,7 +174,10 @@ def seen(**changes):
     ("changes", "name"),
     [
         ({}, ""),
-        ({"excess": (0.06, 0.03, 0.09)}, ""),  # not resolved beyond a quarter of .2
+        ({"excess": (0.045, 0.03, 0.06)}, ""),  # certain, but less than a quarter of .2
+        ({"excess": (0.09, -0.01, 0.19)}, ""),  # large, but not certain
+        ({"ahead": (0.09, -0.01, 0.19)}, ""),
+        ({"excess": (0.06, 0.03, 0.09)}, "believed and earned disagree"),
         ({"excess": (0.08, 0.06, 0.1)}, "believed and earned disagree"),
         ({"excess": (-0.3, -0.32, -0.28)}, ""),  # earns more than is believed
         ({"gain": (0.0, -0.02, 0.02)}, "no better than uniform"),
@@ -192,7 +195,8 @@ def test_each_doubt_and_none(changes, name):
 
 
 def test_the_accuracy_that_was_asked_for_is_allowed():
-    assert with_reality(None, seen(excess=(0.08, 0.06, 0.1)), 0.07) is None
+    assert with_reality(None, seen(excess=(0.08, 0.06, 0.1)), 0.09) is None
+    assert with_reality(None, seen(excess=(0.08, 0.06, 0.1)), 0.07) is not None
 
 
 def test_a_planners_own_doubt_is_kept_and_a_reached_accuracy_is_not():

@@ -279,9 +279,7 @@ def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
     return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
 
 
-DISAGREEMENT = (
-    0.25  # believed minus earned, as a fraction of what the policy is believed to gain over the uniform one
-)
+DISAGREEMENT = 0.25  # believed minus earned, as a fraction of the believed gain over the uniform policy
 AHEAD = 0.25  # what look-ahead gains, as a fraction of the same
 MANY = 32  # rollouts that show whether a policy without beliefs gains anything
 _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
@@ -327,7 +325,17 @@ def unresolved(seen: Any) -> bool:
     scale = scale_of(seen)
     limits = ((seen.excess, DISAGREEMENT * scale), (seen.ahead, AHEAD * scale))
     wide = seen.gain.low <= 0.0 and seen.gain.high > max(0.5 * scale, _TIE)
-    return wide or any(found is not None and found.low <= limit < found.value for found, limit in limits)
+    return wide or any(
+        found is not None and found.low <= 0.0 and limit < found.value for found, limit in limits
+    )
+
+
+def _large(found: Any, allowed: float) -> bool:
+    """Whether the estimate exceeds what is allowed, and it is certain that there is something.
+
+    That the lower end exceeds it would be too much to ask: of runs that lose more than a fifth, three in ten passed.
+    """
+    return bool(found.low > 0.0 and found.value > allowed)
 
 
 def _joined(found: Verdict, own: Verdict | None) -> Verdict:
@@ -347,8 +355,8 @@ def scale_of(seen: Any) -> float:
 def _disagreement(seen: Any, target: float) -> Verdict | None:
     if seen.excess is None or seen.gain is None or seen.believed is None:
         return None
-    allowed = max(DISAGREEMENT * scale_of(seen), target, _TIE)
-    if seen.excess.low <= allowed:  # a policy that earns more than it is believed to is no worse for it
+    # A policy that earns more than it is believed to is no worse for it.
+    if not _large(seen.excess, max(DISAGREEMENT * scale_of(seen), target, _TIE)):
         return None
     return DISAGREE(
         believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
@@ -370,7 +378,9 @@ def _no_better(seen: Any) -> Verdict | None:
 
 
 def _short_sighted(seen: Any, target: float) -> Verdict | None:
-    if seen.ahead is None or seen.gain is None or seen.ahead.low <= max(AHEAD * scale_of(seen), target, _TIE):
+    if seen.ahead is None or seen.gain is None:
+        return None
+    if not _large(seen.ahead, max(AHEAD * scale_of(seen), target, _TIE)):
         return None
     return SHORT_SIGHTED(
         ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value
