@@ -330,11 +330,14 @@ def unresolved(seen: Any) -> bool:
     )
 
 
-def _large(found: Any, allowed: float) -> bool:
-    """Whether the estimate exceeds what is allowed, and it is certain that there is something.
+def _large(found: Any, share: float, seen: Any, target: float) -> bool:
+    """Whether an estimate exceeds a share of the gain and the accuracy asked for, and it is certain that there is something.
 
-    That the lower end exceeds it would be too much to ask: of runs that lose more than a fifth, three in ten passed.
+    That its lower end exceeds them would be too much to ask: of runs that lose more than a fifth, three in ten passed.
     """
+    if found is None or seen.gain is None:
+        return False
+    allowed = max(share * scale_of(seen), target, _TIE)
     return bool(found.low > 0.0 and found.value > allowed)
 
 
@@ -353,10 +356,8 @@ def scale_of(seen: Any) -> float:
 
 
 def _disagreement(seen: Any, target: float) -> Verdict | None:
-    if seen.excess is None or seen.gain is None or seen.believed is None:
-        return None
     # A policy that earns more than it is believed to is no worse for it.
-    if not _large(seen.excess, max(DISAGREEMENT * scale_of(seen), target, _TIE)):
+    if not _large(seen.excess, DISAGREEMENT, seen, target):
         return None
     return DISAGREE(
         believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
@@ -378,9 +379,7 @@ def _no_better(seen: Any) -> Verdict | None:
 
 
 def _short_sighted(seen: Any, target: float) -> Verdict | None:
-    if seen.ahead is None or seen.gain is None:
-        return None
-    if not _large(seen.ahead, max(AHEAD * scale_of(seen), target, _TIE)):
+    if not _large(seen.ahead, AHEAD, seen, target):
         return None
     return SHORT_SIGHTED(
         ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value
