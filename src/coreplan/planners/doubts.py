@@ -356,8 +356,7 @@ def scale_of(seen: Any) -> float:
 
 
 def _disagreement(seen: Any, target: float) -> Verdict | None:
-    # A policy that earns more than it is believed to is no worse for it.
-    if not _large(seen.excess, DISAGREEMENT, seen, target):
+    if not _large(seen.excess, DISAGREEMENT, seen, target):  # to earn more than is believed is no fault
         return None
     return DISAGREE(
         believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
