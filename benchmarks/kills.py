@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "kills.md"
 CHECKPOINT_SECONDS = 0.1
 PATIENCE = 120.0  # seconds that a process may take
-TRIES = 5  # moments that may come after the end of a run before one is given up
+TRIES = 20  # moments that may come after the end of a run before one is given up
 
 RATES = {"K": 5, "eta": 2e-4, "beta": 0.02, "alpha": 0.006, "D": 28.0}
 SIGNALS = {"SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "SIGINT": signal.SIGINT}
@@ -173,7 +173,8 @@ def contents(folder: Path) -> Contents:
     lines = (folder / "trace.csv").read_text().splitlines()
     clock = lines[0].split(",").index("seconds")
     trace = [[v for i, v in enumerate(line.split(",")) if i != clock] for line in lines]
-    counters = {name: value for name, value in meta["simulator"].items() if name != "lost"}
+    # Not of what was lost and of what a resume asks again to recognise its simulator: those are counted apart.
+    counters = {name: value for name, value in meta["simulator"].items() if name not in ("lost", "rechecked")}
     return Contents(theta, state, meta["planner_stream"], counters, trace)
 
 
@@ -204,10 +205,10 @@ class Study:
             work(case, self.paid, folder / "compile")  # here, so that every process has it
         begin = time.monotonic()
         child = start(case, self.paid, folder / "whole")
-        self.work = self.finish = 0.0  # seconds after which queries begin, and after which the run finishes
+        self.finish = 0.0  # seconds after the first file at which the run finishes
         while wait(child, 0.0) is None:
             now = time.monotonic() - begin
-            self.work = self.work or (now if (folder / "whole" / "checkpoint.npz").exists() else 0.0)
+            begin = begin if (folder / "whole" / "run.json").exists() else time.monotonic()
             self.finish = self.finish or (now if (folder / "whole" / "policy.npz").exists() else 0.0)
             time.sleep(0.001)
             if now > PATIENCE:
@@ -217,24 +218,33 @@ class Study:
         if contents(folder / "compile") != self.want:
             raise SystemExit(f"{case.name}: two uninterrupted runs differ.")
 
-    def moment(self, send: Callable[[int], None], finishing: bool) -> Found | None:
-        """Break a run off and resume it; None if it ended before."""
+    def moment(self, send: Callable[[int], None], finishing: bool, missed: int = 0) -> Found | None:
+        """Break a run off and resume it; None if it ended before. After moments that came too late they come earlier."""
         self.rounds += 1
         folder = self.folder / f"run{self.rounds}"
         self.paid.clear()
-        low, high = (self.finish, self.end) if finishing else (self.work, self.finish)
-        at = time.monotonic() + self.rng.uniform(low, high)
+        low, high = (self.finish, self.end) if finishing else (0.0, self.finish)
         child = start(self.case, self.paid, folder)
-        if wait(child, at) is not None:
+        while not (
+            folder / "run.json"
+        ).exists():  # before, there is nothing to lose, and signals do what they always do
+            if wait(child, 0.0) is not None:
+                return None
+            time.sleep(0.001)
+        if (
+            wait(child, time.monotonic() + self.rng.uniform(low, low + (high - low) * 0.8**missed))
+            is not None
+        ):
             return None
+        met = (folder / "policy.npz").exists()
         send(child)
         code, paid = finished(child), self.paid.queries
-        met, vanished, lost, age = (folder / "policy.npz").exists(), 0, 0, 0.0
+        vanished, lost, age = 0, 0, 0.0
         if code == -signal.SIGKILL and (folder / "checkpoint.npz").exists():
             age = max(time.time() - (folder / "checkpoint.npz").stat().st_mtime, 0.0)
         if code == 1:
             raise SystemExit(f"{self.case.name}: {folder.with_suffix('.error').read_text()}")
-        if code != -signal.SIGKILL:
+        if code >= 0:  # below: killed, or signalled when `plan` had returned
             said = json.loads(folder.with_suffix(".json").read_text())
             record = json.loads((folder / "run.json").read_text())
             lost = said["lost"]
@@ -292,15 +302,15 @@ def study(cases: list[Case], kills: int, signals: int, until: float) -> dict[str
             here.mkdir()
             this = Study(case, here)
             print(
-                f"{case.name}: {this.finish - this.work:.2f} s of planning, {this.end - this.finish:.2f} s of finishing"
+                f"{case.name}: {this.finish:.2f} s of planning, {this.end - this.finish:.2f} s of finishing"
             )
             for name, (number, send) in plan.items():
                 share = number * (i + 1) // len(cases) - number * i // len(cases)
                 for n in range(share):
-                    for _ in range(TRIES):
+                    for missed in range(TRIES):
                         if time.monotonic() > until:
                             return found
-                        one = this.moment(send, finishing=(n + i) % 2 == 1)
+                        one = this.moment(send, finishing=(n + i) % 2 == 1, missed=missed)
                         if one is not None:
                             found[name].append((case, one))
                             break
@@ -368,7 +378,7 @@ program.
   since an ask is not interrupted for one. After the last query, rollouts of the policy, the evaluation and the certificate
   are made again; their answers are in the column too.
 - **Signals, once:** the run stops after its batch, or ends its rollouts and judges, and writes all files. **Twice:** the
-  batch in hand is abandoned; its answers are counted as lost (`Plan.lost_queries`).
+  call in hand is broken off, and what was answered before it is kept.
 - Broken promises: {len(bad)}.
 
 Queries vanished are answered by the simulator and neither in the checkpoint nor counted as lost. They are counted in the
