@@ -120,7 +120,7 @@ class SoftmaxPolicy:
         return self.features, states, one
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to `path` (a `.npz` of numbers), atomically."""
+        """Write the policy to `path` (a `.npz` of numbers), atomically. A file that is there is replaced."""
         if self.features is None:
             raise InputError("A policy without features has no fingerprint and cannot be saved again.")
         meta = {

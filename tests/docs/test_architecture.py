@@ -192,7 +192,11 @@ def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():
     folders = {home.split(".")[0] for home in homes if "." in home}
     for path in (SOURCE / "planners").rglob("*.py"):
         module = ".".join(path.relative_to(SOURCE / "planners").with_suffix("").parts)
-        own = {f"{folder}.{file}" for folder in folders for file in ("__init__", "planner", "kernels")}
+        own = {
+            f"{folder}.{file}"
+            for folder in folders
+            for file in ("__init__", "planner", "kernels", "checking")
+        }
         assert module in frame | homes | own, module
 
 

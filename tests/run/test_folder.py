@@ -118,3 +118,30 @@ def test_a_crafted_checkpoint_is_refused(tmp_path):
         write_npz(path, a, m)
         with pytest.raises(coreplan.FileError, match="damaged"):
             plan(problem, planner=planner(), budget=8000, out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "trace.csv",
+        "core.npz",
+        "evaluation.json",
+        "certificate.json",
+        "reality.json",
+        "policy.npz",
+        "run.json",
+    ],
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_foreign_file_is_not_overwritten(tmp_path, name, resume):
+    """A file with the name of a result, which no run here wrote: refused before the first query."""
+    (tmp_path / name).write_text("mine")
+    asked = []
+
+    def step(rng, states, actions):
+        asked.append(len(actions))
+        return numpy_problem().model.step(rng, states, actions)
+
+    with pytest.raises(coreplan.FileError):
+        plan(numpy_problem(step), planner=planner(), budget=80, out=tmp_path, resume=resume)
+    assert (tmp_path / name).read_text() == "mine" and not asked

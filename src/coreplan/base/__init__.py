@@ -1,5 +1,6 @@
 """What every other part builds on: errors, settings, seeds, files, memory, array types. It imports no other part."""
 
+from . import checks, files
 from .compiling import ensure_cache
 from .errors import (
     CoreplanError,
@@ -28,9 +29,11 @@ from .seeds import (
     check_seed,
     key_of,
     planner_stream,
+    require_stream,
     restore,
     simulator_stream,
     state_of,
+    stream_at,
 )
 from .settings import (
     as_array,
@@ -92,10 +95,12 @@ __all__ = [
     "breakable",
     "changed_input",
     "check_seed",
+    "checks",
     "cut",
     "differences",
     "digest",
     "ensure_cache",
+    "files",
     "key_of",
     "machine",
     "native",
@@ -105,11 +110,13 @@ __all__ = [
     "planner_stream",
     "printable",
     "read_only",
+    "require_stream",
     "restore",
     "settle",
     "several",
     "shown",
     "simulator_stream",
     "state_of",
+    "stream_at",
     "text_of",
 ]

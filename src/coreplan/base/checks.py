@@ -22,9 +22,10 @@ MOST = 2**62  # counters
 def whole(record: Mapping[str, Any], name: str, low: int = 0, high: int = MOST) -> int:
     """The whole number `record[name]`, from `low` to `high`."""
     value = record[name]
-    if type(value) is not int or not low <= value <= high:
+    right = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not right or not low <= value <= high:
         raise ValueError(f"'{name}' is {_short(value)}, not a whole number from {low} to {high}")
-    return value
+    return int(value)
 
 
 def number(record: Mapping[str, Any], name: str, low: float = -LARGEST, high: float = LARGEST) -> float:

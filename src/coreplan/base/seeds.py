@@ -76,8 +76,69 @@ def state_of(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def restore(rng: np.random.Generator, state: dict[str, Any]) -> None:
-    """Set the generator to a state that `state_of` returned."""
+    """Set the generator to a state that `state_of` returned for the same stream; ValueError for anything else.
+
+    A state may come from a file. NumPy takes most of it as it is: a wrong position in the buffer reads foreign memory.
+    """
+    state = _lists(state)
+    _require_like(state_of(rng), state)
+    _require_buffer(state)
     rng.bit_generator.state = _arrays(state)
+
+
+def require_stream(state: Any, seed: int) -> None:
+    """Raise ValueError unless `state` is that of a simulator's stream with this seed, in whatever block."""
+    here = state_of(simulator_stream(seed, 0))
+    if isinstance(state, dict) and isinstance(state.get("state"), dict):
+        words = state["state"].get("counter")
+        here["state"]["counter"] = words if isinstance(words, list) and len(words) == 4 else [0] * 4
+    _require_like(here, state)
+    _require_buffer(state)
+
+
+def stream_at(state: Any, seed: int) -> np.random.Generator:
+    """A simulator's stream with this seed, at a state that `state_of` returned for one, in whatever block."""
+    require_stream(state, seed)
+    stream = simulator_stream(seed, 0)
+    stream.bit_generator.state = _arrays(state)
+    return stream
+
+
+_FIXED = ("bit_generator", "key", "inc")  # what tells one stream from another
+_WORD = 2**64 - 1
+_LARGEST = {"state": 2**128 - 1, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
+
+
+def _require_like(here: Any, state: Any, name: str = "") -> None:
+    """Raise ValueError unless `state` can be a later or earlier position of the stream that is `here`."""
+    if isinstance(here, dict):
+        if not isinstance(state, dict) or state.keys() != here.keys():
+            raise ValueError(f"the state of a random stream has other parts than {', '.join(here)}")
+        for part in here:
+            _require_like(here[part], state[part], part)
+    elif name in _FIXED:
+        if state != here or type(state) is not type(here):
+            raise ValueError(f"a random stream is not that of this run: its {name} is another one")
+    elif isinstance(here, list):
+        if not isinstance(state, list) or len(state) != len(here):
+            raise ValueError(f"the {name} of a random stream is not {len(here)} whole numbers")
+        for word in state:
+            _require_like(0, word, name)
+        if name == "counter" and state[1:] != here[1:]:  # lane, piece and block
+            raise ValueError("a random stream is not that of its block")
+    elif type(state) is not int or not 0 <= state <= _LARGEST.get(name, _WORD):
+        raise ValueError(f"the {name} of a random stream is out of range")
+
+
+def _require_buffer(state: dict[str, Any]) -> None:
+    """Raise ValueError unless what a Philox stream holds ready is what its counter gives."""
+    if state["bit_generator"] == "Philox" and state["buffer_pos"] < 4:
+        first, *rest = state["state"]["counter"]
+        before = np.array([(first - 1) % 2**64, *rest], dtype=np.uint64)
+        stream = np.random.Philox(key=np.array(state["state"]["key"], dtype=np.uint64), counter=before)
+        stream.random_raw()
+        if stream.state["buffer"].tolist() != state["buffer"]:
+            raise ValueError("the buffer of a random stream does not belong to its counter")
 
 
 def _plain(value: Any) -> Any:
@@ -86,6 +147,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [int(v) for v in value]
     return value if isinstance(value, str) else int(value)
+
+
+def _lists(value: Any) -> Any:
+    """A state with lists for arrays: NumPy's own has arrays, one from a file has lists."""
+    if isinstance(value, dict):
+        return {k: _lists(v) for k, v in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _arrays(value: Any) -> Any:

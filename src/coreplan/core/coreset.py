@@ -78,7 +78,7 @@ class CoreSet:
         return cls(states[first], actions[first])
 
     def save(self, path: str | Path) -> None:
-        """Write the pairs to `path` (a `.npz` of numbers), atomically."""
+        """Write the pairs to `path` (a `.npz` of numbers), atomically. A file that is there is replaced."""
         meta = {"format": KIND, "version": VERSION}
         files.write_npz(
             as_path("CoreSet.save", path=path), {"states": self.states, "actions": self.actions}, meta

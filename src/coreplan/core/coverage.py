@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..base import FloatArray
+from ..base import FloatArray, checks
 from ..features import UNAVAILABLE, Phi, as_sparse, available, dense, is_sparse, length, take
 from .frame import LARGEST, Frame
 from .nearest import nearest
@@ -62,8 +62,12 @@ class HullWatch:
         return [self.far, self.rows, self.due, self.work]
 
     def return_to(self, mark: Any) -> None:
-        """Restore what `mark` returned."""
-        self.far, self.rows, self.due, self.work = float(mark[0]), int(mark[1]), int(mark[2]), float(mark[3])
+        """Restore what `mark` returned; ValueError or KeyError for what it cannot have returned."""
+        if not isinstance(mark, list) or len(mark) != 4:
+            raise ValueError("what was seen of the features is not four numbers")
+        seen = dict(zip(("far", "rows", "due", "work"), mark, strict=True))
+        self.far, self.work = (checks.number(seen, name, 0.0) for name in ("far", "work"))
+        self.rows, self.due = (checks.whole(seen, name) for name in ("rows", "due"))
 
     def see(self, queries: int, *batches: Phi | None) -> None:
         """Look at the features that an ask returned, after `queries` in total; skips most asks once they are many."""

@@ -29,6 +29,7 @@ from ..sampled import (
     all_same,
     balanced,
     check_rows,
+    check_solved,
     choose_ridge,
     differ,
     estimated_loss,
@@ -379,13 +380,14 @@ class PlugIn(Planner):
         return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
-        if len(state.owed) and not 0 <= state.owed.min() <= state.owed.max() < state.filled:
-            raise ValueError("'owed' names samples that do not exist")
-        check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)
+        s = self.setup
+        check_rows(state, self.init(np.random.default_rng(0)), s.frame, s.n_actions, s.radius, full=True)
+        check_solved(state)
+        self._thinning.check(state)
+
+    def told(self, state: State) -> int | None:
+        return state.filled + state.probed if self.epsilon is None else None
 
     def numbers(self, state: State) -> Mapping[str, float]:
-        return {
-            "samples": float(state.solved),
-            "error": state.error,
-            "theta_norm": float(np.linalg.norm(state.theta)),
-        }
+        norm = float(np.linalg.norm(state.theta))
+        return {"samples": float(state.solved), "error": state.error, "theta_norm": norm}

@@ -140,6 +140,8 @@ class Planner:
     from_uniform: ClassVar[bool] = False
     # The fields of the state whose shape and dtype are known only during the run.
     growing: ClassVar[frozenset[str]] = frozenset()
+    # The fields of the state that hold states of the simulator, which a later ask may hand back.
+    visited: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls):
@@ -221,7 +223,13 @@ class Planner:
         return None
 
     def check(self, state: Any) -> None:
-        """Raise ValueError if the `growing` fields of a state that was read from a file do not fit together."""
+        """Raise ValueError if numbers of a state that was read from a file make no sense; may rebuild what follows.
+
+        Dtypes and shapes are those of a fresh state, but for `growing` fields. `base/checks.py` has helpers.
+        """
+
+    def told(self, state: Any) -> int | None:
+        """The number of queries whose answers the state has been told; None if it cannot be known."""
         return None
 
     def kernels(self) -> Kernels | None:

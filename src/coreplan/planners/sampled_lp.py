@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, InputError, IntArray, as_count, settle
+from ..base import FloatArray, InputError, IntArray, as_count, checks, settle
 from ..features import length
 from ..sampled import (
     GROWING,
@@ -176,7 +176,20 @@ class SampledLP(Planner):
         return self._solved(state, state.solved) if state.solved else state
 
     def check(self, state: State) -> None:
-        check_rows(state, self.init(np.random.default_rng(0)), self.setup.frame, self.setup.n_actions)
+        setup = self.setup
+        check_rows(
+            state, self.init(np.random.default_rng(0)), setup.frame, setup.n_actions, setup.radius, full=True
+        )
+        checks.require_finite(state, "theta")
+        found = np.array([state.value, state.slack, state.bound, state.error])
+        none = bool(np.isnan(found).all())
+        if not none and (state.solved == 0 or not (np.abs(found) <= checks.LARGEST).all()):
+            raise ValueError("the optimum of its LP is no number")
+        if none and state.theta.any():
+            raise ValueError("'theta' belongs to no optimum of its LP")
+
+    def told(self, state: State) -> int:
+        return state.filled
 
     def numbers(self, state: State) -> Mapping[str, float]:
         return {

@@ -64,7 +64,8 @@ def plan(
         default 10 million.
     seed: the same seed gives the same bits, however often the run is stopped and resumed.
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; for core.npz, if the core pairs are not the
-        problem's own; and for evaluation.json and certificate.json, if requested. One run per folder.
+        problem's own; and for evaluation.json and certificate.json, if requested. One run per folder; a file
+        of one of these names that no run here wrote is not overwritten, and the run is refused.
         `load_run(folder)` reads all of it.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
     resume: continue from the folder's checkpoint; in an empty folder, or after a run without any answer, start. What is
@@ -114,6 +115,8 @@ def plan(
             raise FileError(
                 f"{out} already holds a run. Resume it (resume=True, --resume), or give another folder."
             )
+        if folder:
+            folder.require_own()
         chosen = started.fill_in(planner) if started else planner
         used, planner = breakable(lambda: _prepared(problem, core, chosen, facing))
         run = Run(problem, used, planner, seed=seed, block=block, value=cheap_value(problem))

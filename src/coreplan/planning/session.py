@@ -164,7 +164,7 @@ class Session:
         """Before answers are added to those of an earlier session: is the simulator still the same?"""
         run, folder, first = self.run, self.folder, self.run.simulator.first
         if folder and first is not None and run.left and getattr(run.problem.model, "repeatable", True):
-            simulator = Simulator(run.problem, run.core)
+            simulator = Simulator(run.problem, run.core, run.simulator.seed)
             recheck(simulator, first, folder.path)
             run.simulator.rechecked += simulator.queries
 

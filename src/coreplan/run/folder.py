@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..base import FileError, FolderLock, digest, files, restore, shown, state_of
+from ..base import (
+    FeatureError,
+    FileError,
+    FolderLock,
+    InputError,
+    SimulatorError,
+    checks,
+    digest,
+    files,
+    restore,
+    shown,
+    state_of,
+)
 from ..core import CORE_FILE, CoreSet
 from ..planners import PLANNERS, Planner, make_planner
 from ..policy import POLICY_FILE, SoftmaxPolicy
 from ..problem import Problem
 from ..simulate import First, Kept
+from .restored import check_counters, check_first, check_kept, check_visited, restored, sums_of
 from .stepping import Run
 from .trace import Trace
 
@@ -22,6 +37,7 @@ VERSION = 2
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
 EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE = "evaluation.json", "certificate.json", "reality.json"
+_JUDGED = (EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE)
 _LEFT_OUT = (None, "auto")  # values of settings that a planner fills in by itself
 
 
@@ -42,7 +58,8 @@ class Started(NamedTuple):
                 "plan(..., planner=..., resume=True)."
             )
         known = PLANNERS[self.planner].options()
-        return make_planner(self.planner, {k: v for k, v in self.settings.items() if k in known})
+        with _damaged_settings():
+            return make_planner(self.planner, {k: v for k, v in self.settings.items() if k in known})
 
     def fill_in(self, planner: Planner) -> Planner:
         """The planner with settings that were left out taken from that run, so that its budget may be raised."""
@@ -50,7 +67,17 @@ class Started(NamedTuple):
         can = set(given) & set(planner.options())
         known = {k: v for k, v in self.settings.items() if k in can and not isinstance(v, dict)}  # no digests
         missing = {k: v for k, v in known.items() if given[k] in _LEFT_OUT}
-        return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
+        with _damaged_settings():
+            return dataclasses.replace(planner, **missing)  # type: ignore[type-var]
+
+
+@contextmanager
+def _damaged_settings() -> Iterator[None]:
+    """Settings of a checkpoint that no planner takes are damage, not a mistake of the caller's."""
+    try:
+        yield
+    except (InputError, TypeError, OverflowError) as error:
+        raise FileError(f"The checkpoint is damaged: its settings are those of no run ({error}).") from None
 
 
 class Reserve(Protocol):
@@ -79,19 +106,31 @@ class RunFolder:
             return None
         _, meta = files.read_npz(path, KIND, VERSION)
         try:
-            config, budget = meta["config"], meta.get("budget")
+            config, known = meta["config"], {"budget": None, "reality": 0.0, "reality_queries": 0} | meta
+            budget = None if known["budget"] is None else checks.whole(known, "budget", 1)
             return Started(
-                planner=str(config["planner"]), settings=dict(config["settings"]),
-                budget=None if budget is None else int(budget), reality=float(meta.get("reality", 0.0)),
-                reality_queries=int(meta.get("reality_queries", 0)),
+                planner=checks.text(config, "planner"), settings=dict(config["settings"]), budget=budget,
+                reality=checks.number(known, "reality", 0.0, 1.0),
+                reality_queries=checks.whole(known, "reality_queries", 0, budget or checks.MOST),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{path} does not say what it is a checkpoint of ({error}).") from None
+            raise FileError(
+                f"{path} is damaged: it does not say what it is a checkpoint of ({error})."
+            ) from None
 
     @property
     def used(self) -> bool:
         """Whether a run has written here before."""
-        return any((self.path / name).exists() for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
+        return any(os.path.lexists(self.path / name) for name in (CHECKPOINT_FILE, RUN_FILE, POLICY_FILE))
+
+    def require_own(self) -> None:
+        """Raise FileError if there is a file with the name of a result in a folder where no run has written."""
+        for name in () if self.used else (TRACE_FILE, CORE_FILE, *_JUDGED):
+            if os.path.lexists(self.path / name):
+                raise FileError(
+                    f"{self.path / name} is no file of a run in this folder, and a run would overwrite it. Move it away, "
+                    "or give another folder."
+                )
 
     @property
     def blank(self) -> bool:
@@ -110,7 +149,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Take away what a run left here, so that another may begin."""
-        for name in (CHECKPOINT_FILE, RUN_FILE, TRACE_FILE, CORE_FILE, EVALUATION_FILE, CERTIFICATE_FILE):
+        for name in (CHECKPOINT_FILE, RUN_FILE, TRACE_FILE, CORE_FILE, *_JUDGED):
             (self.path / name).unlink(missing_ok=True)
 
     def regained(self) -> bool:
@@ -155,20 +194,31 @@ class RunFolder:
         try:
             rows = arrays.pop("trace")
             kept, first = Kept.read(arrays, meta.get("kept")), First.read(arrays, meta.get("first"))
-            state = _restored(run.planner, run.loop.state, arrays)
+            trace, seconds = Trace.of(meta["trace_columns"], rows), checks.number(meta, "seconds", 0.0)
+            state = restored(run.planner, run.loop.state, arrays)
             run.planner.check(state)
+            check_visited(run, state)
+            run.simulator.return_to(meta["simulator"])
+            check_counters(run, state, trace, meta.get("budget"))
+            check_kept(run, kept)
+            check_first(run, first)
             if widened is not None:
                 state = self._remapped(run.planner, state, *widened)
                 _remap_values(meta["trace_columns"], rows, *widened)
                 kept, first = kept and kept.rescaled(*widened), first and first.rescaled(*widened)
+                trace = Trace.of(meta["trace_columns"], rows)
             restore(run.rng, meta["planner_stream"])
-            run.simulator.return_to(meta["simulator"])
-            run.simulator.kept = kept
+            run.sums = sums_of(meta["sums"], run.planner.numbers(state))
+            run.trace, run.seconds, run.loop.state, run.simulator.kept = trace, seconds, state, kept
             if first is not None:
                 run.simulator.remember(first)
-            run.sums = {str(k): (float(v[0]), float(v[1])) for k, v in meta["sums"].items()}
-            run.trace, run.seconds = Trace.of(meta["trace_columns"], rows), float(meta["seconds"])
-            run.loop.state = state
+        except FileError:
+            raise
+        # No reason to delete anything: the features may be at fault.
+        except (FeatureError, SimulatorError) as error:
+            raise FileError(
+                f"{path} is damaged, or features and simulator have changed: it holds states that they refuse. {error}"
+            ) from None
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise FileError(
                 f"{path} is damaged: {error}. Delete the folder's files and start again."
@@ -223,7 +273,7 @@ class RunFolder:
         except FileError:
             same = False
         if not same:
-            for name in (EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE):
+            for name in _JUDGED:
                 self.write_judged(name, None)
 
     def write_judged(self, name: str, record: dict[str, Any] | None) -> None:
@@ -264,22 +314,6 @@ def _remap_values(columns: list[str], rows: Any, scale: float, shift: float) -> 
     if rows.size:
         value = columns.index("value")
         rows.T[value] = scale * rows.T[value] + shift
-
-
-def _restored(planner: Planner, like: Any, arrays: dict[str, Any]) -> Any:
-    """The state in a checkpoint; it must have the type of `like` and, except for growing fields, its dtypes and shapes."""
-    state = type(like)(**{name.removeprefix("state."): a for name, a in arrays.items()})
-    plain = {}
-    for name, old, new in zip(like._fields, like, state, strict=True):
-        if not isinstance(old, np.ndarray):
-            if new.shape != ():
-                raise ValueError(f"'{name}' has shape {new.shape}")
-            plain[name] = type(old)(new.item())
-            if plain[name] != new.item() and new.item() == new.item():
-                raise ValueError(f"'{name}' is {new.item()}")
-        elif name not in planner.growing and (old.dtype != new.dtype or old.shape != new.shape):
-            raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
-    return state._replace(**plain)
 
 
 def digest_of(core: CoreSet) -> str:

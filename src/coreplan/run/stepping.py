@@ -193,6 +193,11 @@ class Run:
         self.sums = {k: (v.total, v.number) for k, v in numbers.items() if isinstance(v, Sum)}
         return row
 
+    def columns(self, state: Any) -> set[str]:
+        """The names of the trace's columns, for a state of the planner."""
+        watched = set() if self.watch is None else {"outside"}
+        return {"queries", "seconds", "value", *self.planner.numbers(state)} | watched
+
     def _require_names(self, numbers: Mapping[str, Any]) -> None:
         """An InputError if the numbers of a planner cannot be columns of the trace."""
         own = {"queries", "seconds", "outside", "value"}

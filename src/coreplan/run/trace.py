@@ -39,7 +39,20 @@ class Trace:
 
     @classmethod
     def of(cls, columns: list[str], rows: FloatArray) -> Trace:
-        """A trace from the names of its columns and its rows."""
+        """A trace from the names of its columns and its rows `[rows, columns]`; ValueError for what is no trace of a run."""
+        names = [name for name in columns if isinstance(name, str) and name.replace("_", "").isalnum()]
+        if not isinstance(columns, list) or len(set(names)) != len(columns):
+            raise ValueError("the trace has columns that are no names, or two of one name")
+        if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != len(columns):
+            raise ValueError(f"the trace has {len(columns)} columns and rows of shape {rows.shape}")
+        for name in ("queries", "seconds") if len(rows) else ():
+            if name not in columns:
+                raise ValueError(f"the trace has no column '{name}'")
+            values = rows[:, columns.index(name)]
+            if not (np.isfinite(values).all() and values[0] >= 0.0 and (np.diff(values) >= 0.0).all()):
+                raise ValueError(f"the {name} of the trace are not numbers that grow from row to row")
+        if len(rows) and (rows[:, columns.index("queries")] % 1.0).any():
+            raise ValueError("the queries of the trace are not whole numbers")
         trace = cls()
         trace.columns, trace._rows = tuple(columns), rows.tolist()
         return trace
@@ -57,7 +70,7 @@ class Trace:
     @classmethod
     def from_csv(cls, text: str) -> Trace:
         """Read what `csv` wrote; any other text raises ValueError."""
-        head, *lines = text.splitlines()
+        head, *lines = text.splitlines() or [""]
         columns = head.split(",")
         rows = [[float(v) if v else math.nan for v in line.split(",")] for line in lines]
         if any(len(row) != len(columns) for row in rows):

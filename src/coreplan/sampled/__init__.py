@@ -7,7 +7,7 @@ from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, differ, gram, greedy, kept_gain
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .policy_iteration import LARGE, FixedPoint, SampledModel
-from .repeats import Trial, repeated_pairs, share_below
+from .repeats import Trial, check_solved, repeated_pairs, share_below
 from .ridge import choose_ridge
 from .room import Room
 from .samples import (
@@ -58,6 +58,7 @@ __all__ = [
     "balanced",
     "before",
     "check_rows",
+    "check_solved",
     "choose_ridge",
     "curvature",
     "differ",

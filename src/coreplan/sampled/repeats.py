@@ -11,12 +11,13 @@ If k repeats at pairs chosen at random all agree, the share of answers that woul
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..base import IntArray
+from ..base import IntArray, checks
 from ..features import parts_of
 from ..simulate import Answers
 from .samples import all_same, next_features
@@ -110,3 +111,16 @@ class Trial:
         repeats = state.repeats + n if same else 0
         certain = same and repeats == self.needed(state)
         return state._replace(random=not same, certain=certain, repeats=repeats, probed=state.probed + n)
+
+
+def check_solved(state: Any) -> None:
+    """Raise ValueError if what a state read from a file says of its solves and of its trial contradicts itself."""
+    checks.require_finite(state, "theta", "before")
+    checks.require_within(state, 0, 2**62 - 1, "seed", "repeats", "probed")
+    if (state.certain and state.random) or (state.random and state.repeats):
+        raise ValueError("the simulator is said to be random and not")
+    unsolved = state.settled or state.reached or state.theta.any() or not math.isnan(state.residual)
+    if state.solved == 0 and unsolved:
+        raise ValueError("it has a solution and no solve")
+    if state.filled == 0 and (state.certain or state.random or state.drew or state.probed or state.repeats):
+        raise ValueError("it knows of a simulator that was not asked")

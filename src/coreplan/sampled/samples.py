@@ -7,6 +7,7 @@ pair. Where pairs are sampled unequally often, `Transitions` name the pair of ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, IntArray, States
+from ..base import FloatArray, IntArray, States, checks
 from ..core import Frame
 from ..features import (
     Packed,
     Phi,
     Sparse,
     as_sparse,
+    first_fault,
+    first_repeat,
     from_parts,
+    is_sparse,
     length,
     n_actions,
     packed,
@@ -267,24 +271,50 @@ def all_same(state: Any, m: int, N: int) -> bool:
     return all(bool((a == a[0]).all()) for a in samples)
 
 
-def check_rows(state: Any, like: Any, frame: Frame, n_actions: int) -> None:
-    """Raise ValueError if rows read from a file do not fit together; `like` is a state before the first query."""
+def check_rows(
+    state: Any, like: Any, frame: Frame, n_actions: int, radius: float = math.inf, full: bool = False
+) -> None:
+    """Raise ValueError if rows read from a file do not fit together, or hold what no simulator and features return.
+
+    `like` is a state before the first query; `full`: the state was saved without room.
+    """
     rows, room = state.filled, len(state.rewards)
     if not 0 <= rows <= room == len(state.next_weight) or not 0 <= state.solved * frame.m <= rows:
         raise ValueError("its samples do not fit together")
-    small = len(state.next_step) > 0
-    if small and (len(state.next_step) != room or not np.isin(state.next_step, (0, 1)).all()):
-        raise ValueError("'next_step' does not fit the samples")
+    if full and rows != room:
+        raise ValueError(f"it holds {room} samples and says that there are {rows}")
     for name in GROWING:
         if getattr(like, name).dtype != getattr(state, name).dtype:
             raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-    for name in ("next", "initial"):
+    if state.rewards.ndim != 1 or state.next_step.ndim != 1:
+        raise ValueError("'rewards' or 'next_step' are no lists of numbers")
+    checks.require_within(state, 0.0, 1.0, "rewards")
+    small = len(state.next_step) > 0
+    if small and (len(state.next_step) != room or not np.isin(state.next_step, (0, 1)).all()):
+        raise ValueError("'next_step' does not fit the samples")
+    if not rows and (room or state.initial_weight.size or state.initial_index.size or state.next_index.size):
+        raise ValueError("it has features and no samples")
+    for name in ("next", "initial") if rows else ():
         index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
-        blocks = 1 if small and name == "next" else n_actions
-        if rows and (weight.ndim != 3 or weight.shape[1] != blocks or len(weight) == 0):
-            raise ValueError(f"'{name}_weight' has shape {weight.shape}")
-        last = index + (n_actions - 1) * state.next_step[:, None, None] if small and name == "next" else index
-        if len(index) and (index.shape != weight.shape or not 0 <= index.min() <= last.max() < frame.d):
-            raise ValueError(f"'{name}_index' names coordinates that do not exist")
-        if rows and not len(index) and weight.shape[2] != frame.d:
-            raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+        step = state.next_step if small and name == "next" else None
+        _check_features(name, index, weight, step, frame.d, n_actions, radius)
+
+
+def _check_features(
+    name: str, index: IntArray, weight: FloatArray, step: Any, d: int, n_actions: int, radius: float
+) -> None:
+    """The features of next or initial states, all actions' or, with a `step` per state, packed; see `Rows`."""
+    blocks = n_actions if step is None else 1
+    if weight.ndim != 3 or len(weight) == 0 or weight.shape[1] != blocks or weight.shape[2] == 0:
+        raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+    if not len(index) and (step is not None or weight.shape[2] != d):
+        raise ValueError(f"'{name}_weight' has shape {weight.shape}")
+    if len(index) and index.shape != weight.shape:
+        raise ValueError(f"'{name}_index' has shape {index.shape}")
+    phi = from_parts(index, weight)
+    if not np.isfinite(weight).all():
+        raise ValueError(f"'{name}_weight' has numbers that are not finite")
+    if first_fault(phi, d, radius) >= 0 or (is_sparse(phi) and first_repeat(phi) >= 0):
+        raise ValueError(f"'{name}_weight' and '{name}_index' hold what no features are")
+    if step is not None and (index + (n_actions - 1) * step[:, None, None].astype(np.int64)).max() >= d:
+        raise ValueError(f"'{name}_index' names coordinates that do not exist")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import IntArray
+from ..base import IntArray, checks
 from ..features import parts_of, stack, take
 from ..simulate import Answers
 from .samples import ROWS, append, next_features, overwrite
@@ -114,3 +114,12 @@ class Thinning:
         """The state with the answers in place of the first of the samples that had been taken for granted."""
         n = len(answers.rewards)
         return overwrite(state, state.owed[:n], answers)._replace(owed=state.owed[n:])
+
+    def check(self, state: Any) -> None:
+        """Raise ValueError if what a state read from a file says of steady pairs and of samples that are owed is wrong."""
+        owed = state.owed
+        if owed.dtype != np.int64 or owed.ndim != 1 or len(np.unique(owed)) != len(owed):
+            raise ValueError(f"'owed' has dtype {owed.dtype} and shape {owed.shape}, or names a sample twice")
+        checks.require_within(state, self.first * self.m, state.filled - 1, "owed")
+        if (len(owed) or state.steady.any() or state.thinned) and not (self.active and state.thinned):
+            raise ValueError("it has thinned samples where none are thinned")

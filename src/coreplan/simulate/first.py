@@ -18,9 +18,7 @@ from ..base import (
     IntArray,
     ReproducibilityWarning,
     States,
-    restore,
     shown,
-    simulator_stream,
 )
 from ..features import Phi, checked, row_scores
 from ..problem import Problem
@@ -95,8 +93,12 @@ class First(NamedTuple):
         good = good and first.scores.ndim == 2 == first.noise.ndim and len(first.scores) in (0, k)
         if not good or not 0 < k <= min(n, FEW) or (stream is None) != (first.noise.shape[0] == n):
             raise ValueError("its first answers do not fit together")
-        if stream is not None:
-            restore(simulator_stream(0, 0), stream)  # raises if it is not the state of a stream
+        for name in ("noise", "rewards", "scores", "states", "next_states"):
+            values = getattr(first, name)
+            if not values.dtype.isnative or not np.isfinite(values).all():
+                raise ValueError(f"its first answers have '{name}' that are no finite numbers")
+        if not ((first.noise >= 0.0) & (first.noise < 1.0)).all() or first.noise.dtype != np.float64:
+            raise ValueError("the noise of its first answers lies outside [0, 1)")
         return first
 
 

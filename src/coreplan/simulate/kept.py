@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, States, digest, restore, simulator_stream, state_of
+from ..base import FloatArray, States, checks, digest, state_of
 from .ask import Ask
+from .guard import REPEATED
 
 
 class Part(NamedTuple):
@@ -67,14 +68,12 @@ class Kept(NamedTuple):
         good = rewards.dtype == np.float64 and rewards.ndim == 1 and states.shape[:1] == rewards.shape
         if not good or not ((rewards >= 0) & (rewards <= 1)).all() or not _finite(states):
             raise ValueError("its kept answers are none")
-        kept = cls(
-            str(meta["asked"]), rewards, states, meta["stream"], bool(meta["drew"]), int(meta["repeated"])
-        )
-        if kept.stream is not None:
-            restore(simulator_stream(0, 0), kept.stream)  # raises if it is not the state of a stream
-        if not 0 <= kept.repeated < 2**31:
-            raise ValueError(f"{kept.repeated} repeated queries")
-        return kept
+        if not isinstance(meta, dict) or not isinstance(meta["drew"], bool) or not states.dtype.isnative:
+            raise ValueError("its kept answers are none")
+        return cls(
+            asked=checks.text(meta, "asked"), rewards=rewards, next_states=states, stream=meta["stream"], drew=meta["drew"],
+            repeated=checks.whole(meta, "repeated", 0, REPEATED),
+        )  # fmt: skip
 
 
 def _finite(states: States) -> bool:

@@ -1,10 +1,10 @@
-"""`Noise`: a position in the blocks of noise of one lane."""
+"""`Noise`: a position in the blocks of noise of one lane; and how large a block is."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..base import Lane, as_count, restore, simulator_stream, state_of
+from ..base import Lane, as_count, checks, restore, simulator_stream, state_of
 from ..problem import BLOCK, Problem
 
 
@@ -30,11 +30,9 @@ class Noise:
             "initial_stream": state_of(self.initial_stream),
         }
 
-    def return_to(self, mark: dict[str, Any]) -> None:
-        """Go back to a position that `mark` returned."""
-        number, used = int(mark["number"]), int(mark["used"])
-        if not (0 <= number < 2**63 and 0 <= used < 2**63):
-            raise ValueError(f"block {number} with {used} queries out of range")
+    def return_to(self, mark: dict[str, Any], last: int, most: int) -> None:
+        """Go back to a position that `mark` returned; block `last` is the last possible, with `most` queries used."""
+        number, used = checks.whole(mark, "number", 0, last), checks.whole(mark, "used", 0, most)
         if number != self.number:
             self.go_to(number)
         self.used = used
@@ -49,3 +47,14 @@ def block_of(problem: Problem) -> int:
     """
     block = getattr(problem.model, "block", BLOCK)
     return int(as_count(type(problem.model).__name__, block=block))
+
+
+COUNTERS = ("queries", "initial_draws", "next_sweep", "repeated", "lost", "rechecked")
+
+
+def counters(mark: dict[str, Any], m: int) -> dict[str, int]:
+    """The counters in a simulator's mark, with sweeps over m core pairs; ValueError if they contradict each other."""
+    found = {name: checks.whole({"lost": 0, "rechecked": 0} | mark, name) for name in COUNTERS}
+    if found["next_sweep"] * m > found["queries"] or found["repeated"] > found["queries"]:
+        raise ValueError(f"its counters contradict each other: {found}")
+    return found

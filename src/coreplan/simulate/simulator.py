@@ -11,6 +11,7 @@ of a block.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..base import (
     restore,
     simulator_stream,
     state_of,
+    stream_at,
 )
 from ..features import BoxWatch, Phi, checked, take
 from ..problem import Problem
@@ -33,7 +35,7 @@ from .ask import Answers, Ask
 from .first import First
 from .guard import Guard
 from .kept import Kept, Part, joined, pairs_of, state_at
-from .noise import Noise, block_of
+from .noise import COUNTERS, Noise, block_of, counters
 
 
 class Pairs(Protocol):
@@ -149,7 +151,10 @@ class Simulator:
         for begin, end, stream in calls:
             if kept is not None and end >= done:  # go on where the answers end that were kept
                 if stream is not None and kept.stream is not None:
-                    restore(stream, kept.stream)
+                    with suppress(
+                        ValueError
+                    ):  # the next pair begins a block of its own, whose stream is fresh
+                        restore(stream, kept.stream)
                 kept = None
             if end <= done:
                 continue
@@ -251,8 +256,7 @@ class Simulator:
         """Simulate the first n pairs of an earlier call again, with the noise that they had; `drew` tells if it was used."""
         stream, noise, parts = None, first.noise[:n], []  # type: ignore[var-annotated]
         if first.stream is not None:
-            stream, noise = simulator_stream(0, 0), None  # type: ignore[assignment]
-            restore(stream, first.stream)
+            stream, noise = stream_at(first.stream, self.seed), None  # type: ignore[assignment]
         self.drew = False
         self._call(stream, first.states[:n], first.actions[:n], noise, parts)
         return joined(parts)
@@ -375,23 +379,20 @@ class Simulator:
         }
 
     def return_to(self, mark: dict[str, Any]) -> None:
-        """Go back to a position that `mark` returned; the answers since then are counted as lost."""
-        lost, rechecked = int(mark.get("lost", 0)), int(mark.get("rechecked", 0))
-        counters = [
-            *(int(mark[name]) for name in ("queries", "initial_draws", "next_sweep")),
-            lost,
-            rechecked,
-        ]
-        if not all(0 <= n < 2**63 for n in counters):
-            raise ValueError(f"counters {counters} out of range")
-        self.blocks.return_to(mark["blocks"])
-        self.sweeps.return_to(mark["sweeps"])
-        self.lost = max(self.lost, lost) + max(self.queries - counters[0], 0)
-        self.queries, self.initial_draws, self.next_sweep = counters[:3]
-        self.rechecked = max(self.rechecked, rechecked)
-        self.guard.repeated = int(mark["repeated"])
+        """Go back to a position that `mark` returned (else ValueError); the answers since then are counted as lost."""
+        m = 1 if self.core is None else len(self.core.actions)
+        at = counters(mark, m)
+        most = max(2 * self.block, m)  # used of a block: an ask ends where it began; a long sweep has its own
+        for noise, name in ((self.blocks, "blocks"), (self.sweeps, "sweeps")):
+            noise.return_to(mark[name], at["queries"] + at["lost"] + 1, most)
+        self.lost = max(self.lost, at["lost"]) + max(self.queries - at["queries"], 0)
+        self.rechecked = max(self.rechecked, at["rechecked"])
+        self.queries, self.initial_draws, self.next_sweep = (at[name] for name in COUNTERS[:3])
+        self.guard.repeated = at["repeated"]
         if self.watch is not None:
             self.watch.return_to(mark["watch"])
+            if self.watch.due > 2 * self.queries:  # it looks again before the queries have doubled
+                raise ValueError(f"the next look at features is due after {self.watch.due} queries")
 
     def undone(self, queries: int) -> None:
         """Count all answers since the query of this number as lost."""

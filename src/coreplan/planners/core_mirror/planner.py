@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base import InputError, as_choice, as_number, as_positive, settle
+from ...base import InputError, as_choice, as_number, as_positive, checks, settle
 from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
@@ -137,6 +137,27 @@ class CoreMirror(Planner):
             "temporal_difference": Sum(float(state.td[0]), float(state.td[1])),
             "coefficients": float(state.seen[0]),
         }
+
+    def check(self, state: State) -> None:
+        """Every q is a reward and a discounted value, and theta a mean of pinv(Phi~) q: what that bounds is checked."""
+        setup, T = self.setup, int(state.sweeps[0])
+        horizon = 1.0 / (1.0 - setup.discount)
+        if not 0 <= state.J[0] <= T <= checks.MOST // setup.m:
+            raise ValueError(f"'sweeps' is {T} and 'J' is {state.J[0]}")
+        checks.require_finite(state, "td", "theta", "mean", "mean_J")
+        checks.require_within(state, 0.0, checks.LARGEST, "seen")
+        checks.require_within(state, 0.0, horizon * (1 + 1e-9), "q")
+        checks.require_distribution(state, "lam", "mean_lam")
+        if not T * self._sweeps <= state.td[1] / setup.m <= T:
+            raise ValueError(f"'td' counts {state.td[1]:g} temporal differences in {T} sweeps")
+        most = 1.001 * setup.frame.radius(setup.discount)
+        for name in ("theta", "mean", "mean_J"):
+            times = max(T, 1) if self.beta is not None and name != "theta" else 1
+            if not np.linalg.norm(getattr(state, name)) <= times * most:
+                raise ValueError(f"'{name}' is longer than any mean of values at the core pairs makes it")
+
+    def told(self, state: State) -> int:
+        return int(state.sweeps[0]) * self.setup.m
 
     @property
     def _sweeps(self) -> bool:

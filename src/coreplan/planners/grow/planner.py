@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, settle
+from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, checks, settle
 from ...core import CoreSet
 from ...features import UNAVAILABLE, Sparse, with_constant
 from ...sampled import Beliefs, Equations, WeightedSamples, differ, gram, greedy, grown, kept_gain
@@ -17,6 +17,7 @@ from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
 from ..protocol import Earlier, Planner, ReadOut, Setup
+from .checking import check_samples, check_systems
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
@@ -93,6 +94,7 @@ class Grow(Planner):
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 100_000
     growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
+    visited: ClassVar[frozenset[str]] = frozenset({"chain_states", "states", "next_states"})
 
     rounds: int = 20
     horizon: float = 1.25
@@ -318,24 +320,21 @@ class Grow(Planner):
             return doubts.HALVES_DISAGREE(kept=state.gain_kept)
         return None
 
+    def saved(self, state: State) -> State:
+        return state._replace(**{name: getattr(state, name)[: state.filled] for name in _STORED})
+
+    def told(self, state: State) -> int:
+        return state.filled
+
     def check(self, state: State) -> None:
-        n, c = state.filled, len(state.kind)
-        rows = {len(getattr(state, name)) for name in _STORED}
-        if len(rows) != 1 or not 0 <= n <= rows.pop() or any(len(getattr(state, k)) != c for k in _CHAINS):
-            raise ValueError("its samples do not fit together")
         like = self.init(np.random.default_rng(0))
-        for name in self.growing:
-            if "states" not in name and getattr(state, name).dtype != getattr(like, name).dtype:
-                raise ValueError(f"'{name}' has dtype {getattr(state, name).dtype}")
-        A, d = self.setup.n_actions, self.setup.dimension
-        K = state.pair_index.shape[-1] if n else state.chain_index.shape[-1]
-        shapes = {"pair_index": (K,), "next_index": (A, K), "chain_index": (A, K)}
-        for name, shape in shapes.items():
-            index, weight = getattr(state, name), getattr(state, name.replace("index", "weight"))
-            if len(index) and (index.shape[1:] != shape or weight.shape != index.shape):
-                raise ValueError(f"'{name}' has shape {index.shape}")
-            if index.size and not 0 <= index.min() <= index.max() <= d:
-                raise ValueError(f"'{name}' names coordinates that do not exist")
+        for name in self.growing - self.visited:
+            old, new = getattr(like, name), getattr(state, name)
+            if new.dtype != old.dtype or new.ndim != old.ndim:
+                raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
+        check_samples(state, self.setup, _STORED, _CHAINS)
+        checks.require_within(state, UNIFORM, CURIOUS, "kind")
+        check_systems(state)
 
     def numbers(self, state: State) -> Mapping[str, float]:
         return {

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, as_count, as_number, as_positive, settle
+from ...base import FloatArray, InputError, as_count, as_number, as_positive, checks, settle
 from ...features import Phi, length
 from ...sampled import Beliefs, Stored
 from ...simulate import Answers, Ask
@@ -146,7 +146,7 @@ class OptimisticPrimalDual(Planner):
 
     def _play(self, state: State) -> State:
         """One epoch of the game on the running means, then the policy update."""
-        co, gamma = self.setup.frame.coordinates, self.setup.discount
+        co = self.setup.frame.coordinates
         game, step = self._game(state)
         t = state.sweeps + 1
         before = co.U @ state.sum_z * (2 / max(t * (t - 1), 1))
@@ -156,10 +156,15 @@ class OptimisticPrimalDual(Planner):
         kernels.epoch(game, state.z, state.lam, self.steps, step, s)
         imbalance, residual = _balance(game, state.z, state.lam)
         state.sum_z[:] += t * state.z
-        spread = np.ptp(co.U @ state.sum_z) * 2 / (t * (t + 1))
-        scale = self.beta / spread if spread > 1e3 * _NOTHING / (1 - gamma) else 0.0
-        state.Theta[:] = co.theta(scale * state.sum_z)
+        state.Theta[:] = self._policy(state.sum_z, t)
         return state._replace(sweeps=t, imbalance=imbalance, residual=residual)
+
+    def _policy(self, sum_z: FloatArray, t: int) -> FloatArray:
+        """Theta after t sweeps."""
+        co = self.setup.frame.coordinates
+        spread = np.ptp(co.U @ sum_z) * 2 / (t * (t + 1))
+        scale = self.beta / spread if spread > 1e3 * _NOTHING / (1 - self.setup.discount) else 0.0
+        return co.theta(scale * sum_z)
 
     def _game(self, state: State) -> tuple[Game, float]:
         co, gamma = self.setup.frame.coordinates, self.setup.discount
@@ -168,6 +173,30 @@ class OptimisticPrimalDual(Planner):
         start = (1 - self.restart) * state.f0 + self.restart * co.U.mean(axis=0)
         game = Game(M=M, MT=MT, r=state.r, q=(1 - gamma) * start, radius=math.sqrt(co.m) / (1 - gamma))
         return game, kernels.STEP / math.sqrt(row_sum)
+
+    def check(self, state: State) -> None:
+        """z lies in its ball, F and f0 are means of features, sum_z is a sum of t z_t, and Theta follows from it."""
+        t, co, setup = state.sweeps, self.setup.frame.coordinates, self.setup
+        if not 0 <= t <= 2**31:
+            raise ValueError(f"'sweeps' is {t}")
+        checks.require_distribution(state, "lam")
+        checks.require_within(state, -1e-9, 1.0 + 1e-9, "r")
+        checks.require_within(state, 0.0 if t else math.inf, checks.LARGEST if t else math.inf, "imbalance")
+        checks.require_within(
+            state, -checks.LARGEST if t else math.inf, checks.LARGEST if t else math.inf, "residual"
+        )
+        longest = setup.radius * (float(np.linalg.norm(co.W)) if co.W.size else 1.0)
+        checks.require_within(state, -longest * 1.001, longest * 1.001, "F", "f0")
+        ball = 1.001 * math.sqrt(co.m) / (1 - setup.discount)
+        for name, most in (("z", ball), ("sum_z", ball * t * (t + 1) / 2)):
+            if not np.linalg.norm(getattr(state, name)) <= most:
+                raise ValueError(f"'{name}' lies outside the ball of z")
+        Theta = self._policy(state.sum_z, t) if t else 0.0 * state.Theta
+        if not np.allclose(Theta, state.Theta, rtol=1e-6, atol=1e-6 * float(np.abs(Theta).max())):
+            raise ValueError("'Theta' does not follow from 'sum_z'")
+
+    def told(self, state: State) -> int:
+        return state.sweeps * self.setup.m
 
     # Results.
 

@@ -51,7 +51,7 @@ class Scratch(NamedTuple):
 # lambda: a multiplicative update of ONE coordinate and K draws per iteration. A tree of sums does
 # both in O(log m), and every node is the sum of its two children, so that rounding errors do not build up.
 
-_FAR = 30.0  # log-weights are normalised again when the total leaves e^(+-30)
+FAR = 30.0  # log-weights are normalised again when the total leaves e^(+-30)
 
 
 @njit(cache=True, nogil=True)
@@ -61,11 +61,16 @@ def build_tree(log_lam, tree):
     total = 0.0
     for j in range(log_lam.shape[0]):
         total += math.exp(log_lam[j] - top)
-    shift = top + math.log(total)
+    log_lam -= top + math.log(total)
+    sum_tree(log_lam, tree)
+
+
+@njit(cache=True, nogil=True)
+def sum_tree(log_lam, tree):
+    """Fill the tree with the exponentials of log_lam `[m]` and their sums."""
     M = tree.shape[0] // 2
     tree[:] = 0.0
     for j in range(log_lam.shape[0]):
-        log_lam[j] -= shift
         tree[M + j] = math.exp(log_lam[j])
     for i in range(M - 1, 0, -1):
         tree[i] = tree[2 * i] + tree[2 * i + 1]
@@ -76,7 +81,7 @@ def raise_log(log_lam, tree, j, by):
     """log_lam[j] += by, and update the tree."""
     log_lam[j] += by
     M = tree.shape[0] // 2
-    if log_lam[j] > _FAR:
+    if log_lam[j] > FAR:
         build_tree(log_lam, tree)
         return
     i = M + j
@@ -84,7 +89,7 @@ def raise_log(log_lam, tree, j, by):
     while i > 1:
         i //= 2
         tree[i] = tree[2 * i] + tree[2 * i + 1]
-    if tree[1] < math.exp(-_FAR):
+    if tree[1] < math.exp(-FAR):
         build_tree(log_lam, tree)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import FloatArray, InputError, as_choice, as_count, as_positive, settle, shown
+from ...base import FloatArray, InputError, as_choice, as_count, as_positive, checks, settle, shown
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -166,6 +166,23 @@ class PrimalDual(Planner):
             "lambda_entropy": float(-np.sum(lam[lam > 0] * np.log(lam[lam > 0]))),
             "temporal_difference": Sum(float(state.td[0]), float(state.td[1])),
         }
+
+    def check(self, state: State) -> None:
+        """theta lies in its ball, Theta is a sum of T such, lambda is as `raise_log` leaves it, and its tree is rebuilt."""
+        T, J = (int(n) for n in state.counts)
+        if not 0 <= J <= T <= checks.MOST or state.td[1] != T:
+            raise ValueError(f"'counts' has {T} iterations, J = {J} and {state.td[1]:g} temporal differences")
+        checks.require_finite(state, "theta", "Theta", "Theta_J", "td")
+        for name, n in (("theta", 1), ("Theta", T), ("Theta_J", J)):
+            if not np.linalg.norm(getattr(state, name)) <= n * self._hyper.D * (1 + 1e-6):
+                raise ValueError(f"'{name}' lies outside the ball of theta")
+        checks.require_within(state, -math.inf, kernels.FAR, "log_lam")
+        kernels.sum_tree(state.log_lam, state.tree)
+        if not state.tree[1] >= math.exp(-kernels.FAR) * (1 - 1e-9):
+            raise ValueError("'log_lam' is no distribution")
+
+    def told(self, state: State) -> int:
+        return int(state.counts[0]) * (self._hyper.K + 1)
 
     @property
     def _hyper(self) -> Hyper:

@@ -1,0 +1,74 @@
+"""Whether the state of `Grow` that was read from a file makes sense: every index in range, every number what it must be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...base import checks
+from ...features import Sparse, first_fault
+from ...sampled import gram
+from ..protocol import Setup
+from .kernels import inverse
+
+
+def check_samples(state: Any, setup: Setup, stored: tuple[str, ...], chains: tuple[str, ...]) -> None:
+    """Raise ValueError unless samples and chains fit together and are what simulator and features can return."""
+    n, c = state.filled, len(state.kind)
+    rows = {len(getattr(state, name)) for name in stored}
+    if rows != {n} or any(len(getattr(state, name)) != c for name in chains) or (n and not c):
+        raise ValueError("its samples do not fit together")
+    if not 0 <= state.solved <= n or not 0 <= state.rounds <= n or (state.solved > 0) != (state.rounds > 0):
+        raise ValueError(f"it has {state.rounds} rounds with {state.solved} of {n} samples")
+    checks.require_within(state, 0.0, 1.0, "rewards", "importance", "ends")
+    checks.require_within(state, 0, setup.n_actions - 1, "actions")
+    checks.require_finite(state, "theta", "half", "curious", "S", "gain_kept")
+    if not np.isin(state.ends, (0.0, 1.0)).all():
+        raise ValueError("'ends' has numbers other than 0 and 1")
+    _check_doubts(state)
+    K = state.chain_index.shape[-1]
+    shapes = {"pair": (K,), "next": (setup.n_actions, K), "chain": (setup.n_actions, K)}
+    for name in ("pair", "next") if n else ():
+        _check_features(state, name, shapes[name], setup)
+    if c:
+        _check_features(state, "chain", shapes["chain"], setup)
+
+
+def _check_doubts(state: Any) -> None:
+    """Leverages are infinite where they are not yet known, and only there."""
+    checks.require_within(state, 0.0, math.inf, "leverage", "doubt")
+    if not np.isfinite(state.doubt[: state.solved]).all() or (state.rounds == 0) != math.isinf(
+        state.leverage
+    ):
+        raise ValueError(f"'doubt' or 'leverage' do not fit the {state.solved} samples of the last solve")
+
+
+def _check_features(state: Any, name: str, shape: tuple[int, ...], setup: Setup) -> None:
+    """Features of pairs `[n, K]` or of states `[n, A, K]`, with the constant as their last coordinate."""
+    index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
+    if index.shape[1:] != shape or weight.shape != index.shape or shape[-1] == 0:
+        raise ValueError(f"'{name}_index' has shape {index.shape} and '{name}_weight' {weight.shape}")
+    n, K = len(index), shape[-1]
+    phi = Sparse(index.reshape(n, -1, K), weight.reshape(n, -1, K))
+    if first_fault(phi, setup.dimension + 1, math.hypot(setup.radius, 1.0)) >= 0:
+        raise ValueError(f"'{name}_index' and '{name}_weight' hold what no features are")
+
+
+def check_systems(state: Any) -> None:
+    """`gram` is summed again, to the same bits; S can only have shrunk since it was made from it: else a ValueError."""
+    state.gram[:] = 0.0
+    if state.solved == 0:
+        if (np.eye(len(state.S)) != state.S).any():
+            raise ValueError("'S' is not as before the first solve")
+        return
+    phi = Sparse(state.pair_index[: state.solved], state.pair_weight[: state.solved])
+    gram(phi, np.ones(state.solved), state.gram)
+    S, first = state.S, np.diag(inverse(state.gram, state.solved))
+    rounding = 1e-6 * float(first.max())
+    size = np.sqrt(np.maximum(np.diag(S), 0.0))
+    shrunk = (np.diag(S) >= -rounding) & (np.diag(S) <= first + rounding)
+    positive = np.abs(S) <= size[:, None] * size + rounding
+    if not shrunk.all() or not positive.all() or not (np.abs(S - S.T) <= rounding).all():
+        raise ValueError("'S' is no inverse of 'gram'")
