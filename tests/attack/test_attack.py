@@ -6,7 +6,7 @@ import pytest
 
 from helpers.attack import SHORT, Attack
 
-INPUTS = {"compiled": 60}
+INPUTS = {"simulators": 80, "compiled": 40, "changes": 10, "misuse": 600, "commands": 150}
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -11,6 +11,7 @@ from coreplan.core import rollout_pool, select, uniform_pool
 from coreplan.planners import make_planner, options
 from helpers.attack.calls import CALLS, callable_of, policy, tiny
 from helpers.attack.problems import CORE, Fault, problem_of
+from helpers.attack.zoo_values import Rude
 
 HUGE = np.broadcast_to(0.5, (10**6, 10**6))  # 8 TB, were it copied
 
@@ -67,6 +68,10 @@ def spoilt(name, **arguments):
         (lambda: list(spoilt("steps", core="core")()), "must be a CoreSet"),
         (lambda: list(spoilt("steps", value=lambda: 1)()), "must be value"),
         (spoilt("from_gymnasium", copy=np.ones(2)), "True or False"),
+        (spoilt("from_gymnasium", features=np.array([])), "must be a feature map"),
+        (spoilt("problem.fourier", periodic=Rude()), "one True or False per coordinate"),
+        (lambda: problem.at_time(HUGE, 3), "fits into memory"),
+        (lambda: spoilt("Problem", tabular=int)().tabular(), "returns a Tabular, got 0"),
         (lambda: problem.problem_by_name("x" * 300 + ".py:mine"), "There is no file"),
     ],
 )

@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FileError, InputError, shown
+from .memory import available_memory
 from .types import native, plain
 
 _HUGE = 1e300  # beyond this, products overflow
 _LONGEST_NAME = 255
+_LARGE = 2**30  # bytes: smaller arrays are not worth a look at the memory
 _LONGEST_PATH = 4_000  # Linux takes 4,095 bytes, and the names of a run's files come on top
 
 
@@ -209,7 +211,14 @@ def as_array(
     """
     ((name, value),) = given.items()
     what = f"`{owner}({name}=...)` must be {form}, and"
-    array = native(what, plain(what, value, InputError), InputError)
+    array = plain(what, value, InputError)
+    if (
+        array.nbytes > _LARGE and array.nbytes > available_memory()
+    ):  # a view of one number can claim to be any size
+        raise InputError(
+            f"{what} one that fits into memory; shape {array.shape} takes {array.nbytes / 1e9:,.0f} GB."
+        )
+    array = native(what, array, InputError)
     good = array.dtype.kind in kinds and array.ndim == (array.ndim if ndim is None else ndim)
     if not good or (finite and array.dtype.kind == "f" and not np.isfinite(array).all()):
         raise InputError(f"`{owner}({name}=...)` must be {form}, got {shown(value)}.")

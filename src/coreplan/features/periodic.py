@@ -46,7 +46,8 @@ def as_flags(owner: str, periodic: Sequence[bool] | None, D: int) -> Flags:
     """`periodic` as bool `[D]`, checked: one True or False per coordinate."""
     if periodic is None:
         return np.zeros(D, dtype=bool)
-    flags = list(periodic) if isinstance(periodic, (tuple, list)) or np.ndim(periodic) == 1 else [periodic]
+    several = isinstance(periodic, (tuple, list)) or (isinstance(periodic, np.ndarray) and periodic.ndim == 1)
+    flags = list(periodic) if several else []
     if len(flags) != D or not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
         raise InputError(
             f"`{owner}(periodic=...)` must be one True or False per coordinate, here {D}, such as "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import (
+    CoreplanError,
     InputError,
     IntArray,
     SimulatorError,
@@ -88,6 +89,14 @@ class Problem:
         horizon, nodes = check_horizon(self.horizon, self.horizon_nodes)
         self._set(horizon=horizon, horizon_nodes=nodes)
         settle(self, as_function, "tabular", form="tabular() -> Tabular")
+        if not (
+            self.tabular is None
+            or isinstance(self.tabular, _CheckedTable)
+            or isinstance(self.model, ClockModel)
+        ):
+            self._set(
+                tabular=_CheckedTable(self.tabular)
+            )  # a problem with a clock has made its own from a checked one
         settle(self, as_function, "mask", form="mask(states) -> bool [n, A]")
         settle(self, as_function, "ends", form="ends(states) -> bool [n]")
         if self.core_pairs is not None and not (
@@ -259,6 +268,26 @@ class Problem:
         return (low + (high - low) * as_number("Problem.to_return_units", value=value)) / (
             1.0 - self.discount
         )
+
+
+@dataclass(frozen=True)
+class _CheckedTable:
+    """A user's function `tabular`; whatever it raises, or returns that is no table, becomes an error of ours."""
+
+    function: Callable[[], Any]
+
+    def __call__(self) -> Tabular:
+        try:
+            table = self.function()
+        except CoreplanError:
+            raise
+        except MemoryError:  # for whoever can do without a table
+            raise
+        except Exception as error:
+            raise SimulatorError(
+                f"`Problem(tabular=...)` raised {type(error).__name__}: {text_of(error)}"
+            ) from error
+        return as_kind("Problem", Tabular, "a function that returns a Tabular", tabular=table)
 
 
 def with_horizon(

@@ -40,8 +40,9 @@ def from_tables(
     table = Tabular(np.arange(S + 1), unit, _initial(env, S, name), P)
     model = tabular_model(table)
     model = dataclasses.replace(model, data=(model.data[0], expected, *model.data[2:]))  # the user's units
+    features = one_hot(S + 1, A) if features is None else features
     return Problem(
-        model, features or one_hot(S + 1, A), discount, reward_range=(low, high), core_pairs=core_pairs, name=name,
+        model, features, discount, reward_range=(low, high), core_pairs=core_pairs, name=name,
         tabular=lambda: table,
     )  # fmt: skip
 
