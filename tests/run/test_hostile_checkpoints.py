@@ -62,7 +62,8 @@ def test_one_wrong_number_is_damage_or_does_no_harm(name, share, begun):
         try:
             resume(a, m)
         except coreplan.FileError as error:
-            assert "damaged" in str(error), what
+            # The first answers of the run are compared with those that simulator and features give now.
+            assert "damaged" in str(error) or (what.startswith("first.") and "began" in str(error)), what
             refused += 1
     assert tried > 10 and refused > 0.6 * tried
 
