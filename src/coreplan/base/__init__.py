@@ -25,6 +25,7 @@ from .lock import FolderLock
 from .memory import SHARE, available_memory
 from .seeds import (
     Lane,
+    Snapshot,
     as_generator,
     check_seed,
     key_of,
@@ -32,6 +33,8 @@ from .seeds import (
     require_stream,
     restore,
     simulator_stream,
+    snapshot,
+    state_from,
     state_of,
     stream_at,
 )
@@ -72,6 +75,7 @@ __all__ = [
     "ReproducibilityWarning",
     "RunError",
     "SimulatorError",
+    "Snapshot",
     "States",
     "as_array",
     "as_choice",
@@ -116,6 +120,8 @@ __all__ = [
     "several",
     "shown",
     "simulator_stream",
+    "snapshot",
+    "state_from",
     "state_of",
     "stream_at",
     "text_of",

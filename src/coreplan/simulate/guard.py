@@ -20,12 +20,14 @@ from ..base import (
     IntArray,
     ReproducibilityWarning,
     SimulatorError,
+    Snapshot,
     States,
     changed_input,
     native,
     plain,
     read_only,
     shown,
+    snapshot,
     text_of,
 )
 from ..problem import CompiledModel, Problem, ScalarModel, gathered
@@ -37,7 +39,7 @@ REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a f
 _LOOKS = 3  # calls of each function after which nobody looks for global randomness any more
 
 
-Told: TypeAlias = tuple[tuple[float, Any], dict[str, Any]]  # one answer, and the state of the stream after it
+Told: TypeAlias = tuple[tuple[float, Any], Snapshot]  # one answer, and where the stream stands after it
 
 
 class Guard:
@@ -72,7 +74,7 @@ class Guard:
 
             def function(rng: np.random.Generator, states: States, actions: IntArray) -> Any:
                 for n, answer in enumerate(each(rng, states, actions)):
-                    told.append((answer, dict(rng.bit_generator.state)))
+                    told.append((answer, snapshot(rng)))
                     if not self.limits[0] <= answer[0] <= self.limits[1]:  # before more is simulated in vain
                         self.raise_bad_reward(states[n], int(actions[n]), answer[0])
                 return gathered("step", [answer for answer, _ in told])
@@ -91,8 +93,8 @@ class Guard:
 
     def good(
         self, told: list[Told], states: States, actions: IntArray
-    ) -> tuple[FloatArray, States, dict[str, Any]]:
-        """As many of the first answers as are valid, `[k]` and `[k, ...]`, and the state of the stream after them."""
+    ) -> tuple[FloatArray, States, Snapshot | None]:
+        """As many of the first answers as are valid, `[k]` and `[k, ...]`, and where the stream stands after them."""
         good, bad = 0, len(told) + 1
         found = np.empty(0), states[:0]
         while bad - good > 1:
@@ -102,7 +104,7 @@ class Guard:
                 found, good = self._checked(answer, states[:k], actions[:k]), k
             except CoreplanError:
                 bad = k
-        return *found, told[good - 1][1] if good else {}
+        return *found, told[good - 1][1] if good else None
 
     def as_answered(self, states: States) -> States:
         """Next states that were answered before, checked again."""

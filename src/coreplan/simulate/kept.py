@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, States, checks, digest, state_of
+from ..base import FloatArray, Snapshot, States, checks, digest, state_from, state_of
 from .ask import Ask
 from .guard import REPEATED
 
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
     rewards: FloatArray  # [n]
     next_states: States  # [n, ...]
-    before: dict[str, Any] | None
+    before: Snapshot | None
 
 
 class Kept(NamedTuple):
@@ -88,8 +88,10 @@ def pairs_of(ask: Ask, n: int) -> str:
 
 
 def state_at(here: Any) -> dict[str, Any] | None:
-    """The state of a stream, or what is one already."""
-    return state_of(here) if isinstance(here, np.random.Generator) else here
+    """The state of a stream that is given by itself or by a snapshot, as JSON types; None if it is not given."""
+    if here is None:
+        return None
+    return state_of(here) if isinstance(here, np.random.Generator) else state_from(here)
 
 
 def joined(parts: list[Part]) -> tuple[FloatArray, States]:

@@ -11,12 +11,12 @@ of a block.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..base import (
+    FileError,
     FloatArray,
     InputError,
     IntArray,
@@ -26,7 +26,7 @@ from ..base import (
     at_the_door,
     restore,
     simulator_stream,
-    state_of,
+    snapshot,
     stream_at,
 )
 from ..features import BoxWatch, Phi, checked, take
@@ -88,7 +88,7 @@ class Simulator:
         self.first: First | None = None  # those answers
         self.rechecked = 0  # queries by which resumes have compared them; not part of `queries`
         self.kept: Kept | None = None  # answers to the first pairs of an ask that failed
-        self.here: Any = None  # the stream from which the next pair draws, or its state
+        self.here: Any = None  # the stream from which the next pair draws, or a snapshot of it
         self.drew = False  # whether the model has drawn from its stream since the last ask began
 
     # Called by judges and pools, and by `answer`.
@@ -149,12 +149,8 @@ class Simulator:
         """Make the calls; their answers are appended to `parts`, which may hold those to the first pairs already."""
         done, kept = sum(len(part.rewards) for part in parts), self.kept if parts else None
         for begin, end, stream in calls:
-            if kept is not None and end >= done:  # go on where the answers end that were kept
-                if stream is not None and kept.stream is not None:
-                    with suppress(
-                        ValueError
-                    ):  # the next pair begins a block of its own, whose stream is fresh
-                        restore(stream, kept.stream)
+            if kept is not None and (end > done or end == len(actions)):
+                self._go_on(stream, kept)
                 kept = None
             if end <= done:
                 continue
@@ -162,11 +158,22 @@ class Simulator:
             self._call(stream, states[where], actions[where], None if noise is None else noise[where], parts)
             done = end
 
+    def _go_on(self, stream: np.random.Generator | None, kept: Kept) -> None:
+        """Set the stream of a call to where it stood when the answers before were kept."""
+        if stream is None or kept.stream is None:
+            return
+        try:
+            restore(stream, kept.stream)
+        except ValueError as error:
+            raise FileError(
+                f"The answers that were kept of a failed ask do not belong to this run: {error}. Start again in another folder."
+            ) from None
+
     def _call(
         self, stream: Any, states: States, actions: IntArray, noise: FloatArray | None, parts: list[Part]
     ) -> None:
         """One call of the simulator, at most a block of pairs; if it fails, the answers before the faulty pair are kept."""
-        before = None if stream is None or (self.drew and not parts) else state_of(stream)
+        before = None if stream is None or (self.drew and not parts) else snapshot(stream)
         self.here, told, repeated = before, [], self.guard.repeated  # type: ignore[var-annotated]
         self.guard.refused = 0
         try:
@@ -178,16 +185,15 @@ class Simulator:
             rewards, y, after = self.guard.good(told, states, actions)
             self.lost += max(len(told), self.guard.refused) - len(rewards)
             if len(rewards):
-                restore(stream, after)
                 self._count_part(Part(rewards, y, before), parts)
-                self.here = state_of(stream)
+                self.here = after
             raise
         if stream is not None:
-            self.drew = self.drew or state_of(stream) != before
+            self.drew = self.drew or snapshot(stream) != before
         self.here = stream
         self.count(self.guard.repeated - repeated, 0)
         if self.remembers and not parts:
-            self.remember(First.of(states, actions, noise, before, rewards, y))
+            self.remember(First.of(states, actions, noise, state_at(before), rewards, y))
         self._count_part(Part(rewards, y, before), parts)
 
     def _count_part(self, part: Part, parts: list[Part]) -> None:
@@ -306,7 +312,7 @@ class Simulator:
         rewards, y = joined(parts[:k])
         self.kept = Kept(
             asked=pairs_of(ask, len(rewards)), rewards=rewards, next_states=y, drew=self.drew, repeated=repeated,
-            stream=parts[k].before if k < len(parts) else state_at(self.here),
+            stream=state_at(parts[k].before if k < len(parts) else self.here),
         )  # fmt: skip
         self.queries -= self.kept.queries
 
