@@ -162,7 +162,8 @@ def test_a_fault_in_the_repeats_is_resumed(tmp_path):
     with pytest.raises(SimulatorError, match="licence"):
         plan(ring(step), epsilon="1%", out=tmp_path)
     resumed = plan(ring(step), epsilon="1%", out=tmp_path, resume=True)
-    assert calls == [M, 100, 100] and resumed.queries == M + 100
+    assert calls == [M, 100, 8, 100], "eight compare the simulator with that of the start"
+    assert resumed.queries == M + 100 and resumed.rechecked_queries == 8
     assert resumed.policy.theta.tobytes() == plan(ring(), epsilon="1%").policy.theta.tobytes()
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import FloatArray, Snapshot, States, checks, digest, state_from, state_of
+from ..base import FileError, FloatArray, Snapshot, States, checks, digest, restore, state_from, state_of
 from .ask import Ask
 from .guard import REPEATED
 
@@ -42,6 +42,17 @@ class Kept(NamedTuple):
     def fits(self, ask: Ask) -> bool:
         """Whether these are answers to the first pairs of the ask."""
         return len(self.rewards) <= ask.size and pairs_of(ask, len(self.rewards)) == self.asked
+
+    def put(self, stream: np.random.Generator | None) -> None:
+        """Set the stream of the next call to where it stood when these answers were kept; None if noise is given."""
+        if stream is None or self.stream is None:
+            return
+        try:
+            restore(stream, self.stream)
+        except ValueError as error:
+            raise FileError(
+                f"The answers that were kept of an ask that failed are not of this run: {error}. Begin in another folder."
+            ) from None
 
     def rescaled(self, scale: float, shift: float) -> Kept:
         """The same answers if every reward r had been scale * r + shift."""

@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..base import (
-    FileError,
     FloatArray,
     InputError,
     IntArray,
@@ -24,7 +23,6 @@ from ..base import (
     SimulatorError,
     States,
     at_the_door,
-    restore,
     simulator_stream,
     snapshot,
     stream_at,
@@ -150,24 +148,13 @@ class Simulator:
         done, kept = sum(len(part.rewards) for part in parts), self.kept if parts else None
         for begin, end, stream in calls:
             if kept is not None and (end > done or end == len(actions)):
-                self._go_on(stream, kept)
+                kept.put(stream)
                 kept = None
             if end <= done:
                 continue
             where = slice(max(begin, done), end)
             self._call(stream, states[where], actions[where], None if noise is None else noise[where], parts)
             done = end
-
-    def _go_on(self, stream: np.random.Generator | None, kept: Kept) -> None:
-        """Set the stream of a call to where it stood when the answers before were kept."""
-        if stream is None or kept.stream is None:
-            return
-        try:
-            restore(stream, kept.stream)
-        except ValueError as error:
-            raise FileError(
-                f"The answers that were kept of a failed ask do not belong to this run: {error}. Start again in another folder."
-            ) from None
 
     def _call(
         self, stream: Any, states: States, actions: IntArray, noise: FloatArray | None, parts: list[Part]
