@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import coreplan
+from coreplan import problem as problem_part
 from coreplan.base import InputError, as_count, as_name, as_number, as_path, as_python, printable, shown
 from coreplan.planners import PLANNERS, Planner
 from helpers.rivers import own
@@ -185,3 +186,40 @@ def test_a_state_of_ten_thousand_numbers_is_shortened():
     ) as caught:
         coreplan.plan(problem, budget=100)
     assert len(str(caught.value)) < 600
+
+
+# What hostile calls had found, one by one; `tests/attack` makes thousands of others.
+
+
+class Rude:
+    def __array__(self, *arguments, **more):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: problem_part.rectilinear(np.array(np.nan), 2),
+        lambda: problem_part.rectilinear([[0.0, 1.0]] * 10**6, 2),
+        lambda: problem_part.polynomial([0.0] * 10, [1.0] * 10, 10**12, 2),
+        lambda: problem_part.tile_coding([0.0], [1.0], [2**61], 2**61, 2),
+        lambda: problem_part.interpolation([0.0], [1.0], [10**12], 2),
+        lambda: problem_part.interpolation([-1e308], [1e308], [3], 2),
+        lambda: problem_part.from_matrices(Rude(), [0.0], 0.9),
+        lambda: dataclasses.replace(own(), core_pairs=[1, 2]),
+        lambda: dataclasses.replace(own(), reward_range=(-1e308, 1e308)),
+        lambda: dataclasses.replace(own(), reward_range=(1.0, 1.0 + 1e-15)),
+        lambda: dataclasses.replace(own(), discount=10**400),
+        lambda: dataclasses.replace(own(), name=123),
+        lambda: coreplan.plan(own(), budget=10**400),
+        lambda: coreplan.plan(own(), budget=100, seed=np.array([1, 2])),
+        lambda: coreplan.plan(own(), budget=100, out="x" * 300),
+        lambda: coreplan.plan(own(), budget=100, epsilon=np.array([0.1])),
+        lambda: coreplan.certify(own(), None, coreplan.SoftmaxPolicy.uniform(own().features), [[1], [2, 3]]),
+        lambda: coreplan.make("x" * 10**6),
+    ],
+)
+def test_silly_arguments_are_refused(call):
+    with pytest.raises(coreplan.CoreplanError) as caught:
+        call()
+    assert len(str(caught.value)) <= 1000 and str(caught.value).isprintable()

@@ -173,7 +173,8 @@ def rectilinear(
     """
     n_actions = as_count("rectilinear", n_actions=n_actions)
     form = "a list with one rising list of at least 2 nodes per coordinate of the state"
-    if not isinstance(axes, (list, tuple, np.ndarray)) or len(axes) == 0:
+    listed = isinstance(axes, (list, tuple)) or (isinstance(axes, np.ndarray) and axes.ndim > 0)
+    if not listed or not 0 < len(axes) <= 28:  # with more, the grid has more than 2^28 nodes
         raise InputError(f"`rectilinear(axes=...)` must be {form}, got {shown(axes)}.")
     lists = [as_array("rectilinear", form, 1, axes=axis).astype(float) for axis in axes]
     for axis in lists:

@@ -326,7 +326,7 @@ def _is_list(value: Any) -> bool:
 def _ndim(value: Any) -> int:
     try:
         return np.ndim(value)
-    except ValueError:  # rows of different lengths
+    except Exception:  # rows of different lengths; an object that refuses to become an array
         return -1
 
 

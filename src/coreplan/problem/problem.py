@@ -99,12 +99,8 @@ class Problem:
             )  # a problem with a clock has made its own from a checked one
         settle(self, as_function, "mask", form="mask(states) -> bool [n, A]")
         settle(self, as_function, "ends", form="ends(states) -> bool [n]")
-        if self.core_pairs is not None and not (
-            isinstance(self.core_pairs, (tuple, list)) and len(self.core_pairs) == 2
-        ):
-            raise InputError(
-                f"`Problem(core_pairs=...)` must be (states [m, ...], actions [m]), got {shown(self.core_pairs)}."
-            )
+        if self.core_pairs is not None:
+            _check_pairs(self.core_pairs)
         has_clock_already = self._keep_clock()
         if not isinstance(self.model, Model):
             raise InputError(
@@ -302,6 +298,16 @@ def with_horizon(
     if discount is not None:
         changes["discount"] = discount
     return replace(problem, **changes)
+
+
+def _check_pairs(pairs: Any) -> None:
+    """Raise InputError unless these can be core pairs; what they hold is checked where they are used (`CoreSet`)."""
+    form = "(states [m, ...], actions [m])"
+    if isinstance(pairs, (tuple, list)) and len(pairs) == 2:
+        parts = [plain(f"`Problem(core_pairs=...)` must be {form}, and", part, InputError) for part in pairs]
+        if all(part.ndim > 0 for part in parts) and len(parts[0]) == len(parts[1]):
+            return
+    raise InputError(f"`Problem(core_pairs=...)` must be {form}, got {shown(pairs)}.")
 
 
 def as_range(owner: str, reward_range: Any) -> tuple[float, float]:

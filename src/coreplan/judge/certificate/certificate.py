@@ -19,6 +19,7 @@ from ...base import (
     FloatArray,
     InputError,
     Lane,
+    as_array,
     as_count,
     as_generator,
     available_memory,
@@ -146,7 +147,8 @@ def certify(
     no method can exclude what it has not sampled.
     """
     policy = policy_of("certify", policy)
-    core = _checked(problem, core, policy, theta)
+    core = _checked(problem, core, policy)
+    theta = None if theta is None else _as_theta(theta, problem.features.dimension)
     budget, confidence = as_count("certify", queries=queries), as_confidence("certify", confidence)
     rng, why = as_generator(seed), _no_upper(problem, core)
     if core is None or why:
@@ -240,7 +242,7 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     )
 
 
-def _checked(problem: Any, core: Any, policy: Any, theta: Any) -> CoreSet | None:
+def _checked(problem: Any, core: Any, policy: Any) -> CoreSet | None:
     """The core set, or None if there is none; raises InputError about the first argument that cannot be used."""
     if not isinstance(problem, Problem):
         raise InputError(f"`certify(problem=...)` must be a Problem, got {type(problem).__name__}.")
@@ -256,12 +258,15 @@ def _checked(problem: Any, core: Any, policy: Any, theta: Any) -> CoreSet | None
         )
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`certify(core=...)` must be a CoreSet or None, got {type(core).__name__}.")
-    d = problem.features.dimension
-    if theta is not None and (np.shape(theta) != (d,) or not np.isfinite(theta).all()):
-        raise InputError(
-            f"`certify(theta=...)` must be {d} finite numbers, or left out to be fitted; got shape {np.shape(theta)}."
-        )
     return CoreSet.of(problem) if core is None and problem.core_pairs is not None else core
+
+
+def _as_theta(theta: Any, d: int) -> FloatArray:
+    form = f"{d} finite numbers, or left out to be fitted"
+    numbers = as_array("certify", form, theta=theta).astype(np.float64)
+    if numbers.shape != (d,):
+        raise InputError(f"`certify(theta=...)` must be {form}; got shape {numbers.shape}.")
+    return numbers
 
 
 def _no_upper(problem: Problem, core: CoreSet | None) -> str:
