@@ -6,7 +6,7 @@ import pytest
 
 from helpers.attack import SHORT, Attack
 
-INPUTS = {"simulators": 80, "compiled": 40, "changes": 10, "misuse": 600, "commands": 150}
+INPUTS = {"simulators": 60, "compiled": 30, "changes": 8, "files": 250, "misuse": 500, "commands": 100}
 
 
 @pytest.mark.parametrize("name", INPUTS)

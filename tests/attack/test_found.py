@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -127,3 +129,14 @@ def test_exceptions_that_cannot_be_printed(part):
     else:
         assert part in ("ends", "baseline") and "Odd" in result.no_verdict
     assert fault.struck
+
+
+@pytest.mark.parametrize("changes", [{"high": -0.0}, {"value": 0.9}, {"low": -3.0}, {"high": 7.0}])
+def test_an_evaluation_outside_its_interval_is_damaged(tmp_path, changes):
+    coreplan.plan(tiny(), budget=60, out=tmp_path, reality=0, evaluate=10)
+    file = tmp_path / "evaluation.json"
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {"value": 0.5, "low": 0.4, "high": 0.6} | changes)
+    )
+    with pytest.raises(FileError, match=r"evaluation.json cannot be read \(the value .* lies in \[0, 1\]"):
+        coreplan.load_run(tmp_path, tiny())

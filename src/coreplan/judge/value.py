@@ -28,6 +28,7 @@ from ..sampled import lower_mean
 from .exact import normalised, optimal_values, policy_value, value_function
 from .rollouts import Rollouts, Rule
 
+_ROUNDING = 1e-9  # how far a stored value may lie outside its interval, and that outside [0, 1]
 _TAIL = 1e-4  # rollouts stop when the remaining discounted weight is at most this
 _HORIZON = 50_000  # the most steps per rollout; for discounts very close to 1 the interval covers the rest
 _FEWEST = (
@@ -92,6 +93,11 @@ class Evaluation:
         zero, one = (float(v) for v in record["units"])
         if not math.isfinite(one - zero):
             raise ValueError(f"'units' is {record['units']}")
+        low, value, high = known["low"], known["value"], known["high"]
+        if not -_ROUNDING <= low <= value + _ROUNDING <= high + 2 * _ROUNDING <= 1.0 + 3 * _ROUNDING:
+            raise ValueError(
+                f"the value {value} in the interval from {low} to {high}: an evaluation lies in [0, 1]"
+            )
         return cls(**known | {"units": (zero, one)})
 
 
