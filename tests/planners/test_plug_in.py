@@ -66,7 +66,9 @@ def test_every_call_of_a_noise_controlled_simulator_is_counted(tmp_path):
     first = plan(problem, budget=500, out=tmp_path)
     assert first.queries == sum(calls) <= 500
     second = plan(problem, budget=1200, out=tmp_path, resume=True)
-    assert second.queries + second.rechecked_queries == sum(calls) and second.rechecked_queries == 8 + REPEATED
+    assert (
+        second.queries + second.rechecked_queries == sum(calls) and second.rechecked_queries == 8 + REPEATED
+    )
     assert second.queries <= 1200 and second.queries % 12 == REPEATED
 
 
