@@ -74,9 +74,11 @@ def test_a_mask_that_raises():
     "pairs", [(np.array([1]), np.array([0, 0])), (3, 4), (np.array([1]), np.array([0.5]))]
 )
 def test_core_pairs_that_are_none_are_refused_as_without_a_mask(pairs):
-    problem = coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=mask, core_pairs=pairs)
-    with pytest.raises(coreplan.InputError, match="CoreSet"):
-        coreplan.CoreSet.of(problem)
+    """By the problem itself, or where the pairs are first used."""
+    with pytest.raises(coreplan.InputError, match="CoreSet|core_pairs"):
+        coreplan.CoreSet.of(
+            coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=mask, core_pairs=pairs)
+        )
 
 
 @pytest.mark.parametrize(
