@@ -75,7 +75,7 @@ def test_a_mask_that_raises():
 )
 def test_core_pairs_that_are_none_are_refused_as_without_a_mask(pairs):
     """By the problem itself, or where the pairs are first used."""
-    with pytest.raises(coreplan.InputError, match="CoreSet|core_pairs"):
+    with pytest.raises(coreplan.InputError, match=r"CoreSet|core_pairs"):
         coreplan.CoreSet.of(
             coreplan.Problem(tabular_model(TABLE), one_hot(S, A), 0.9, mask=mask, core_pairs=pairs)
         )
