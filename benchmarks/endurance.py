@@ -62,9 +62,24 @@ def measure(planner: str, compiled: bool, queries: int) -> dict[str, float]:
     return {"queries": result.queries, "seconds": seconds, "first": after[0], "most": max(after)}
 
 
+def write(rows: list[str]) -> None:
+    """The results so far."""
+    head = [
+        "# Memory of long runs",
+        "",
+        "`python benchmarks/endurance.py`: what it measures is said there.",
+        "",
+    ]
+    head += [
+        "| run | queries | seconds | MB after a million | MB at most afterwards | growth, MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    RESULTS.write_text("\n".join([*head, *rows, "", f"Allowed: {MOST / 1e6:g} MB.", ""]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Does the memory of a long run grow?")
-    parser.add_argument("--queries", type=float, default=1e8, help="of each compiled run")
+    parser.add_argument("--queries", type=float, default=1e8, help="of each compiled run; 0 for none")
     parser.add_argument("--slow", type=float, default=1e7, help="of each run in the Python loop; 0 for none")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -83,17 +98,7 @@ def main() -> None:
                 f"| {found['most'] / 1e6:.1f} | {growth / 1e6:.2f} |"
             )
             print(rows[-1], flush=True)
-    head = [
-        "# Memory of long runs",
-        "",
-        "`python benchmarks/endurance.py`: what it measures is said there.",
-        "",
-    ]
-    head += [
-        "| run | queries | seconds | MB after a million | MB at most afterwards | growth, MB |",
-        "|---|---|---|---|---|---|",
-    ]
-    RESULTS.write_text("\n".join([*head, *rows, "", f"Allowed: {MOST / 1e6:g} MB.", ""]))
+            write(rows)  # after each, so that nothing measured is lost
     sys.exit(grown >= MOST)
 
 
