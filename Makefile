@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: $(VENV)/.installed-test test-oldest
+test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
 
 # The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12). Two versions of Numba that share
