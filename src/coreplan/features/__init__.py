@@ -34,8 +34,9 @@ from .batch import (
     used_columns,
     with_constant,
 )
-from .box import BoxWatch, OutsideBox, outside_box
+from .box import Box, BoxWatch, OutsideBox, outside_box
 from .clock import Rows, TimeFeatures, at_time, time_nodes
+from .coordinates import Coordinates, bounds_of
 from .given import as_batch
 from .kernels import (
     add,
@@ -72,8 +73,10 @@ from .terminal import (
 __all__ = [
     "SUMS",
     "UNAVAILABLE",
+    "Box",
     "BoxWatch",
     "CompiledFeatures",
+    "Coordinates",
     "Features",
     "FunctionFeatures",
     "Mask",
@@ -96,6 +99,7 @@ __all__ = [
     "at_time",
     "available",
     "best_scores",
+    "bounds_of",
     "check_core",
     "checked",
     "choose",

@@ -1,4 +1,4 @@
-"""Whether the states of a run lie in the box that the features were made for.
+"""`Box`, the bounds of a state's coordinates; and whether the states of a run lie in the box that features were made for.
 
 Features that clip treat every state beyond an edge like the edge itself: a planner cannot notice that it has left the
 box, and its policy there is that of the edge. So a run looks at the first states it meets and warns once if they lie
@@ -13,11 +13,75 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CoverageWarning, InputError, States, plain, shown
+from ..base import CoverageWarning, FloatArray, InputError, States, plain, shown
+from .grids import as_box
+from .periodic import Flags, as_flags, open_box
 from .protocol import Features
 
 _PROBE = 10_000  # number of states after which a run stops looking
 _ROUNDING = 1e-6  # of the box's width: not reported, since some simulators compute in single precision
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The bounds of a state of D coordinates: finite, low < high, for problems that come without features.
+
+    Parameters
+    ----------
+    low, high: `[D]`, the bounds.
+    periodic: `[D]`, True for a coordinate that counts modulo high - low, such as an angle; by default none.
+    whole: `[D]`, True for a coordinate that takes whole numbers only; its bounds must be whole. By default none.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    periodic: Flags = None  # type: ignore[assignment]  # an array once it is made, as `whole`
+    whole: Flags = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        low, high = as_box("Box", self.low, self.high)
+        whole = as_flags("Box", self.whole, len(low), "whole")
+        fields = {
+            "low": low,
+            "high": high,
+            "periodic": as_flags("Box", self.periodic, len(low)),
+            "whole": whole,
+        }
+        for i in np.flatnonzero(whole & ((low % 1 != 0) | (high % 1 != 0))):
+            raise InputError(
+                f"`Box(whole=...)`: coordinate {i} takes whole numbers, and its bounds are {low[i]:g} and {high[i]:g}. "
+                "Give whole bounds."
+            )
+        for name, value in fields.items():
+            value = value.copy()
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @property
+    def dimension(self) -> int:
+        """D, the number of coordinates."""
+        return len(self.low)
+
+    @property
+    def width(self) -> FloatArray:
+        """`[D]`, high - low."""
+        return self.high - self.low
+
+    @property
+    def edges(self) -> tuple[FloatArray, FloatArray]:
+        """Low and high, infinite for a periodic coordinate, which is never outside."""
+        return open_box(self.low, self.high, self.periodic)
+
+    def unit(self, states: States) -> FloatArray:
+        """States `[n, D]` in the unit cube: periodic coordinates modulo 1, the others clipped; NaN stays NaN."""
+        u = (np.asarray(states, dtype=np.float64) - self.low) / self.width
+        with np.errstate(invalid="ignore"):
+            return np.where(self.periodic, u - np.floor(u), np.clip(u, 0.0, 1.0))
+
+    def states(self, unit: FloatArray) -> FloatArray:
+        """The states `[n, D]` at places of the unit cube; whole coordinates are rounded."""
+        x = np.clip(self.low + np.asarray(unit) * self.width, self.low, self.high)
+        return np.where(self.whole, np.rint(x), x)
 
 
 @dataclass(frozen=True)

@@ -42,15 +42,15 @@ def fold_into(fold, out):
                 index[n, a, l] = fold[index[n, a, l]]
 
 
-def as_flags(owner: str, periodic: Sequence[bool] | None, D: int) -> Flags:
-    """`periodic` as bool `[D]`, checked: one True or False per coordinate."""
+def as_flags(owner: str, periodic: Sequence[bool] | Flags | None, D: int, name: str = "periodic") -> Flags:
+    """`periodic`, or what has another name, as bool `[D]`, checked: one True or False per coordinate."""
     if periodic is None:
         return np.zeros(D, dtype=bool)
     several = isinstance(periodic, (tuple, list)) or (isinstance(periodic, np.ndarray) and periodic.ndim == 1)
     flags = list(periodic) if several else []
     if len(flags) != D or not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
         raise InputError(
-            f"`{owner}(periodic=...)` must be one True or False per coordinate, here {D}, such as "
+            f"`{owner}({name}=...)` must be one True or False per coordinate, here {D}, such as "
             f"{(True, *[False] * (D - 1))}; got {shown(periodic)}."
         )
     return np.array(flags, dtype=bool)

@@ -11,77 +11,17 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ..base import FloatArray, InputError, as_python, digest, shown
-from ..core import CoreSet, Frame
-from ..features import Phi
-from ..problem import Problem
+from ..core import CoreSet
 from ..sampled import Beliefs, Stored
 from ..simulate import Answers, Ask
 from .doubts import Verdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """Everything a planner may know before its first query."""
-
-    dimension: int  # d
-    n_actions: int  # A
-    radius: float  # R
-    discount: float  # gamma
-    budget: int  # queries allowed
-    noise_dimension: int | None = None  # uniforms per query, if the simulator is a function of its noise
-
-    @classmethod
-    def of(cls, problem: Problem, budget: int) -> Setup:
-        """The setup of a problem for a planner that needs no core set."""
-        return cls(**_known(problem, budget))
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoreSetup(Setup):
-    """The setup of a planner with a core set: adds the core features, which are factorised at most once per run."""
-
-    frame: Frame
-
-    @property
-    def core_features(self) -> Phi:
-        """Phi~, `[m, d]` or Sparse `[m, k]`."""
-        return self.frame.features
-
-    @property
-    def m(self) -> int:
-        """The number of core pairs."""
-        return self.frame.m
-
-    @classmethod
-    def with_core(cls, problem: Problem, core: CoreSet, budget: int) -> CoreSetup:
-        """The setup of a problem with a core set."""
-        f = problem.features
-        return cls(frame=Frame(core.features(f), f.dimension), **_known(problem, budget))
-
-    @classmethod
-    def of_stored(cls, stored: Stored) -> CoreSetup:
-        """The setup of stored samples, as far as it is known: the radius is the norm of the longest core feature."""
-        return cls(
-            frame=stored.frame, dimension=stored.frame.d, n_actions=stored.n_actions, radius=stored.frame.longest,
-            discount=stored.discount, budget=stored.frame.m,
-        )  # fmt: skip
-
-
-def _known(problem: Problem, budget: int) -> dict[str, Any]:
-    return {
-        "dimension": problem.features.dimension,
-        "n_actions": problem.n_actions,
-        "radius": float(problem.features.radius),
-        "discount": problem.discount,
-        "budget": int(budget),
-        "noise_dimension": getattr(problem.model, "noise_dimension", None),
-    }
+from .setup import CoreSetup as CoreSetup
+from .setup import Setup as Setup
 
 
 class ReadOut(NamedTuple):
