@@ -69,6 +69,8 @@ from .terminal import (
     widened,
     with_terminal,
 )
+from .tree import Places, Tree, grid_tree, tick_sizes, tree_features
+from .tree_kernels import corner_keys, fill_boxes
 
 __all__ = [
     "SUMS",
@@ -84,10 +86,12 @@ __all__ = [
     "OutsideBox",
     "Packed",
     "Phi",
+    "Places",
     "Rows",
     "Sparse",
     "TerminalFeatures",
     "TimeFeatures",
+    "Tree",
     "add",
     "aggregation",
     "alive",
@@ -104,6 +108,7 @@ __all__ = [
     "checked",
     "choose",
     "column_means",
+    "corner_keys",
     "crossed",
     "dense",
     "distinct_rows",
@@ -111,6 +116,7 @@ __all__ = [
     "entries",
     "fast_add",
     "fast_dot",
+    "fill_boxes",
     "fingerprint",
     "first_fault",
     "first_repeat",
@@ -118,6 +124,7 @@ __all__ = [
     "fourier",
     "from_csr",
     "from_parts",
+    "grid_tree",
     "has_terminal",
     "inner",
     "interpolate_into",
@@ -156,8 +163,10 @@ __all__ = [
     "take_packed",
     "terminal_pairs",
     "terminated",
+    "tick_sizes",
     "tile_coding",
     "time_nodes",
+    "tree_features",
     "unavailable_core",
     "unpacked",
     "used_columns",
