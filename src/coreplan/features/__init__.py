@@ -53,12 +53,20 @@ from .kernels import (
     softmax,
     weighted_l1,
 )
-from .maps import all_pairs, interpolate_into, interpolation, interpolation_core, one_hot, table_features
+from .maps import (
+    all_pairs,
+    interpolate_into,
+    interpolate_periodic_into,
+    interpolation,
+    interpolation_core,
+    one_hot,
+    table_features,
+)
 from .masks import Mask, MaskedFeatures, check_core, unavailable_core
 from .packing import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
-from .smooth import fourier, polynomial, radial, radial_into
+from .smooth import fourier, polynomial, polynomial_into, radial, radial_into
 from .terminal import (
     TerminalFeatures,
     alive,
@@ -128,6 +136,7 @@ __all__ = [
     "has_terminal",
     "inner",
     "interpolate_into",
+    "interpolate_periodic_into",
     "interpolation",
     "interpolation_core",
     "is_available",
@@ -142,6 +151,7 @@ __all__ = [
     "packed",
     "parts_of",
     "polynomial",
+    "polynomial_into",
     "probabilities",
     "products",
     "project",

@@ -134,7 +134,7 @@ def interpolate_into(data, states, out):
 
 
 @njit(cache=True, nogil=True)
-def _interpolate_periodic(data, states, out):
+def interpolate_periodic_into(data, states, out):
     base, low, high, periodic, fold = data
     interpolate_into(base, wrapped(states, low, high, periodic), out)
     fold_into(fold, out)
@@ -171,7 +171,7 @@ def interpolation(
         box=(lows, highs),
         clips=True,
     )
-    return joined(base, _interpolate_periodic, nodes, flags)
+    return joined(base, interpolate_periodic_into, nodes, flags)
 
 
 def interpolation_core(

@@ -22,7 +22,7 @@ _MOST = 1_000_000  # base functions, each of which is a nonzero of every feature
 
 
 @njit(cache=True, nogil=True)
-def _polynomial(data, states, out):
+def polynomial_into(data, states, out):
     low, width, powers = data  # powers [k, D]
     for n in range(states.shape[0]):
         for j in range(powers.shape[0]):
@@ -67,7 +67,7 @@ def _polynomial_periodic(data, states, out):
                 points[n, j], points[n, j + 1] = math.cos(angle), math.sin(angle)
                 j += 1
             j += 1
-    _polynomial(base, points, out)
+    polynomial_into(base, points, out)
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +129,7 @@ def polynomial(
         _tuples("polynomial", highest, total=degree),
     )
     return _smooth(
-        _polynomial_periodic if flags.any() else _polynomial, base, "polynomial", lows, width, flags, n_actions, True
+        _polynomial_periodic if flags.any() else polynomial_into, base, "polynomial", lows, width, flags, n_actions, True
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Pendulum, cart-pole and mountain car: Gymnasium's own steps, and solved through their core sets."""
+"""Pendulum, cart-pole, acrobot and mountain car: Gymnasium's own steps, and solved through their core sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import coreplan
 from coreplan.features import dense
 from coreplan.problem import fingerprint
-from coreplan.problem.zoo import cart_pole, pendulum
+from coreplan.problem.zoo import acrobot, cart_pole, pendulum
 from helpers.mutants import mutant
 from helpers.zoo import module
 
@@ -103,6 +103,92 @@ def test_cart_pole_is_solved_through_its_core():
     assert total_reward(problem, policy, 200, 500).mean() > 475  # Gymnasium's threshold for "solved"
 
 
+def test_cart_pole_with_polynomials():
+    """All 15 monomials of degree at most 2 in the clipped coordinates, per action, and one feature for the fallen pole."""
+    problem = coreplan.make("cart-pole:features=polynomial")
+    assert problem.features.dimension == 31 and problem.core_pairs is None
+    x = np.array([[1.2, -1.5, 0.1, 4.0, 0], [0, 0, 0, 0, 1]])
+    phi = dense(problem.features(x), 31)
+    z = np.array([1, 0.5, -0.5, 0.1 / (12 * 2 * math.pi / 360), 1.0])
+    products = sorted(z[i] * z[j] for i in range(5) for j in range(i, 5))
+    for a in (0, 1):
+        np.testing.assert_allclose(np.sort(phi[0, a, a:30:2]), products, atol=1e-12)
+        assert not phi[0, a, 1 - a : 30 : 2].any() and phi[0, a, 30] == 0
+    np.testing.assert_array_equal(phi[1], np.eye(31)[[30, 30]])
+
+
+# Acrobot.
+
+
+def check_acrobot(factory):
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("Acrobot-v1").unwrapped
+    env.reset(seed=0)
+    step, rng = factory().model.step, np.random.default_rng(0)
+    edges = np.array([math.pi, math.pi, 4 * math.pi, 9 * math.pi])
+    x = np.c_[rng.uniform(-edges, edges, size=(600, 4)), np.zeros(600)]
+    x[:300, 2:4] /= 5  # ordinary speeds too
+    a = rng.integers(0, 3, 600)
+    rewards, y = step(rng, x, a)
+    ended = 0
+    for n in range(600):
+        env.state = x[n, :4].copy()
+        _, reward, over, *_ = env.step(int(a[n]))
+        assert rewards[n] == reward and y[n, 4] == over
+        want = np.zeros(4) if over else np.asarray(env.state)
+        np.testing.assert_allclose(np.exp(1j * y[n, :2]), np.exp(1j * want[:2]), atol=1e-9)
+        np.testing.assert_allclose(y[n, 2:4], want[2:], atol=1e-9)
+        ended += over
+    assert (np.abs(y[:, :2]) <= math.pi).all()
+    assert 60 < ended < 540  # both kinds were met
+    rewards, again = step(rng, y[y[:, 4] == 1], np.zeros(ended, dtype=int))
+    assert not rewards.any() and (again == [0, 0, 0, 0, 1]).all()
+
+
+def test_acrobot_follows_gymnasium():
+    check_acrobot(acrobot)
+
+
+def test_acrobot_follows_a_whole_episode_of_gymnasium():
+    """The rule "push the way the second link turns" swings it up: every step of the episode agrees, and so does its end."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("Acrobot-v1").unwrapped
+    env.reset(seed=3)
+    model, rng = acrobot().model, np.random.default_rng(0)
+    x, over, steps = np.append(np.asarray(env.state, float), 0.0)[None], False, 0
+    while not over:
+        a = 2 if x[0, 3] > 0 else 0
+        _, reward, over, *_ = env.step(a)
+        rewards, x = model.step(rng, x, np.array([a]))
+        steps += 1
+        assert rewards[0] == reward and x[0, 4] == over
+        if not over:
+            np.testing.assert_allclose(x[0, :4], env.state, atol=1e-6)  # errors grow along a chaotic path
+    assert 30 < steps < 300
+
+
+def test_acrobot_features():
+    problem = coreplan.make("acrobot")
+    assert problem.features.dimension == 85 and problem.core_pairs is None
+    x = np.array([[0.3, -2.0, 1.0, -5.0, 0], [0, 0, 0, 0, 1]])
+    phi = dense(problem.features(x), 85)
+    z = [1, math.cos(0.3), math.sin(0.3), math.cos(2), -math.sin(2), 1 / (4 * math.pi), -5 / (9 * math.pi)]
+    products = sorted(z[i] * z[j] for i in range(7) for j in range(i, 7))
+    for a in range(3):
+        np.testing.assert_allclose(np.sort(phi[0, a, a:84:3]), products, atol=1e-12)
+    np.testing.assert_array_equal(phi[1], np.eye(85)[[84] * 3])
+
+
+def test_acrobot_on_a_grid_has_an_exact_core():
+    problem = coreplan.make("acrobot:features=grid,grid=4")
+    core = coreplan.CoreSet.of(problem)
+    phi = core.features(problem.features)
+    assert len(core) == problem.features.dimension == 3 * (4**4 + 1)
+    np.testing.assert_allclose(dense(phi, len(core)).reshape(len(core), -1), np.eye(len(core)), atol=1e-12)
+    same = problem.features(np.array([[math.pi, -math.pi, 1, 2, 0], [-math.pi, math.pi, 1, 2, 0]]))
+    np.testing.assert_allclose(*dense(same, len(core)), atol=1e-12)
+
+
 # Mountain car.
 
 
@@ -160,6 +246,8 @@ FAULTS = {
     "angle is not wrapped": ("pendulum", "pendulum", "% (2.0 * math.pi)", "% (4.0 * math.pi)", check_pendulum),
     "new spin moves the pole": ("cart_pole", "cart_pole", "angle + _DT * w\n", "angle + _DT * (w + _DT * spin)\n",
                                 check_cart_pole),
+    "the NIPS paper's equations": ("acrobot", "acrobot", "- 0.5 * v1 * v1 * s2 - phi2", "- phi2", check_acrobot),
+    "arriving costs a step": ("acrobot", "acrobot", "rewards[n] = 0.0", "rewards[n] = -1.0", check_acrobot),
 }  # fmt: skip
 
 

@@ -81,7 +81,8 @@ def test_simulators_follow_their_tables(spec):
 SPECS = [
     "queue:buffer=40", "queue:buffer=40,features=cubic", "queue", "queue-network:buffer=21", "queue-network:features=hat",
     "queue-network-cut", "inventory", "perishable-inventory", "perishable-inventory:features=fourier", "pendulum",
-    "pendulum:features=rbf,actions=2", "cart-pole:grid=5", "mountain-car:grid=5", "mountain-car:features=rbf",
+    "pendulum:features=rbf,actions=2", "cart-pole:grid=5", "cart-pole:features=polynomial", "acrobot",
+    "acrobot:features=grid,grid=5", "mountain-car:grid=5", "mountain-car:features=rbf",
     "frozen-lake:map=8x8", "taxi", "tetris", "tetris:rows=5,columns=4,lines=false",
 ]  # fmt: skip
 
@@ -121,6 +122,10 @@ def test_declarations_hold_everywhere(spec, seed, sticky):
         ("pendulum:actions=1", "from 2 to 1000, got 1"),
         ("pendulum:discount=1.0", "strictly between 0 and 1"),
         ("cart-pole:grid=1000", "from 2 to 40"),
+        ("cart-pole:degree=0", "from 1 to 10"),
+        ("cart-pole:features=cubic", "grid, polynomial"),
+        ("acrobot:features=cubic", "quadratic, grid"),
+        ("acrobot:grid=100", "from 2 to 40"),
         ("mountain-car:features=tiles", "grid, rbf"),
         ("mountain-car:centres=1", "got 1"),
         ("frozen-lake:map=5x5", "4x4, 8x8"),

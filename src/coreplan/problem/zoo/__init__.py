@@ -15,6 +15,7 @@ from ...base import (
     one_thread,
 )
 from ..problem import Problem, with_horizon
+from .acrobot import acrobot
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
 from .inventory import inventory
@@ -42,6 +43,7 @@ ZOO: dict[str, Callable[..., Problem]] = {
     "perishable-inventory": perishable_inventory,
     "pendulum": pendulum,
     "cart-pole": cart_pole,
+    "acrobot": acrobot,
     "frozen-lake": frozen_lake,
     "taxi": taxi,
     "tetris": tetris,

@@ -1,4 +1,4 @@
-"""`cart-pole`: Gymnasium's CartPole with interpolation features and an explicit end state."""
+"""`cart-pole`: Gymnasium's CartPole with interpolation or polynomial features and an explicit end state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numba import njit
 
-from ...base import InputError, IntArray, States
-from ...features import CompiledFeatures, ended, interpolate_into, interpolation
+from ...base import InputError, as_choice
+from ...features import ended, interpolate_into, interpolation, polynomial, polynomial_into
 from ..model import CompiledModel
 from ..problem import Problem
-from .ends import own_feature
+from .ends import own_feature, shared_feature, with_end
 
 _GRAVITY, _CART, _POLE, _HALF = 9.8, 1.0, 0.1, 0.5  # gravity, the two masses, half the pole's length
 _FORCE, _DT = 10.0, 0.02
@@ -62,34 +62,41 @@ def _features(data, states, out):
             own_feature(out, n, data[2].prod())
 
 
-def cart_pole(grid: int = 9, discount: float = 0.99) -> Problem:
+@njit(cache=True, nogil=True)
+def _monomials(data, states, out):
+    """Polynomials in the first four coordinates, plus one feature, the same for both actions, for the fallen pole."""
+    polynomial_into(data, states[:, :4], out)
+    for n in range(states.shape[0]):
+        if states[n, 4] > 0.0:
+            shared_feature(out, n, out.index.shape[2] * out.index.shape[1])
+
+
+def cart_pole(grid: int = 9, discount: float = 0.99, features: str = "grid", degree: int = 2) -> Problem:
     """Keep a pole upright on a cart: state (x, speed, angle, spin, fallen), actions push left and right.
 
     Gymnasium's dynamics (Euler steps of 0.02 s). Every step pays reward 1, including the one in which the cart leaves
     [-2.4, 2.4] or the pole tilts beyond 12 degrees; after that the state is (0, 0, 0, 0, 1) for ever and pays 0. There is
     no limit of 500 steps: a pole that falls after T steps has value 1 - discount^T, one that never falls has value 1.
 
-    Features: interpolation on grid^4 nodes, speed and spin clipped to [-3, 3], and one feature for the fallen
+    `features=grid`: interpolation on grid^4 nodes, speed and spin clipped to [-3, 3], and one feature for the fallen
     pole; d = m = 2 (grid^4 + 1), exact core set. On 5^4 nodes, value iteration through the core set already balances the
-    pole for nearly 500 steps.
+    pole for nearly 500 steps. `features=polynomial`: all monomials up to `degree` in the four coordinates, clipped in the
+    same way, one copy per action, and one feature for the fallen pole (d = 31 at degree 2), without a core set.
     """
+    as_choice("cart-pole", ("grid", "polynomial"), features=features)
     if not 2 <= grid <= 40:
         raise InputError(f"`cart-pole:grid=...` must be from 2 to 40 nodes per side, got {grid}.")
+    if not 1 <= degree <= 10:
+        raise InputError(f"`cart-pole:degree=...` must be from 1 to 10, got {degree}.")
+    if features == "grid":
+        base = interpolation(_LOW, _HIGH, [grid] * 4, 2)
+        phi = with_end(base, _features, shared=False)
+    else:
+        base = polynomial(_LOW, _HIGH, degree, 2)
+        phi = with_end(base, _monomials, shared=True)
     return Problem(
         model=CompiledModel(2, _initial, _step, state_shape=(5,), state_dtype=np.float64),
-        features=_with_end(interpolation(_LOW, _HIGH, [grid] * 4, 2)),
+        features=phi,
         discount=discount,
         ends=ended,
     )
-
-
-def _with_end(base: CompiledFeatures) -> CompiledFeatures:
-    def core() -> tuple[States, IntArray]:
-        states, actions = base.core()  # type: ignore[misc]
-        states = np.vstack([np.pad(states, ((0, 0), (0, 1))), np.repeat([[0.0, 0, 0, 0, 1]], 2, axis=0)])
-        return states, np.append(actions, [0, 1])
-
-    return CompiledFeatures(
-        _features, 2, base.dimension + 2, 1.0, nonzeros=base.nonzeros, data=base.data,
-        name="interpolation with an end", state_shape=(5,), state_dtype=np.float64, core=core,
-    )  # fmt: skip
