@@ -19,6 +19,7 @@ from .errors import (
     shown,
     text_of,
 )
+from .fences import fenced, overrun
 from .interrupt import Interrupt, at_the_door, breakable
 from .libraries import differences, machine
 from .lock import FolderLock
@@ -104,12 +105,14 @@ __all__ = [
     "differences",
     "digest",
     "ensure_cache",
+    "fenced",
     "files",
     "key_of",
     "machine",
     "native",
     "nearest",
     "one_thread",
+    "overrun",
     "plain",
     "planner_stream",
     "printable",

@@ -166,7 +166,10 @@ def read_text(path: Path) -> str:
     """The text of a file that coreplan wrote; FileError for what it cannot have written."""
     with regular(path) as file:
         try:
-            data = file.read(_LARGEST_TEXT + 1)
+            size = os.fstat(
+                file.fileno()
+            ).st_size  # a read takes the memory that it asks for, whatever is there
+            data = file.read(min(size, _LARGEST_TEXT) + 1)
         except OSError as error:
             raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
     if len(data) > _LARGEST_TEXT:

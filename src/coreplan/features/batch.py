@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..base import FloatArray, IntArray
+from ..base import FloatArray, IntArray, fenced
 
 # Marks a masked row. Finite, so that it survives files and checks; longer than any real feature vector.
 UNAVAILABLE = -float(np.finfo(np.float64).max)
@@ -70,11 +70,11 @@ def available(phi: Phi) -> NDArray[np.bool_]:
 
 
 def empty(n: int, n_actions: int, dimension: int, nonzeros: int | None) -> Phi:
-    """A batch of zeros for `n` states: `[n, A, d]`, or Sparse `[n, A, k]` if `nonzeros` is k."""
+    """A batch of zeros for `n` states: `[n, A, d]`, or Sparse `[n, A, k]` if `nonzeros` is k; between fences."""
     if nonzeros is None:
-        return np.zeros((n, n_actions, dimension))
+        return fenced((n, n_actions, dimension), np.float64)
     shape = (n, n_actions, nonzeros)
-    return Sparse(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    return Sparse(fenced(shape, np.int64), fenced(shape, np.float64))
 
 
 # Taking batches apart and putting them together.

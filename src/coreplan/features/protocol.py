@@ -36,13 +36,14 @@ from ..base import (
     as_states,
     changed_input,
     digest,
+    overrun,
     plain,
     read_only,
     settle,
     shown,
     text_of,
 )
-from .batch import Phi, Sparse, as_sparse, available, empty, entries, is_sparse
+from .batch import Phi, Sparse, arrays, as_sparse, available, empty, entries, is_sparse
 from .given import known_shape, known_width, unknown_shape
 from .kernels import first_fault, first_repeat
 
@@ -162,7 +163,17 @@ class CompiledFeatures:
         states = as_states(states, self.state_shape, self.state_dtype, f"The features '{self.name}'")
         out = self.empty(len(states))
         self.kernel(self.data, states, out)
+        self.require_inside(out)
         return out
+
+    def require_inside(self, out: Phi) -> None:
+        """Raise FeatureError if the kernel wrote beyond a batch from `empty`."""
+        if overrun(*arrays(out)):
+            raise FeatureError(
+                f"The kernel of the features '{self.name}' writes beyond the arrays that it is given, where n_actions is "
+                f"{self.n_actions}, dimension {self.dimension} and nonzeros {self.nonzeros}. Declare what it writes. Memory "
+                "beyond was changed: start Python anew."
+            )
 
     def given(self, states: States) -> tuple[States, bool]:
         """States as a batch, and whether ONE was given: see `as_batch`."""

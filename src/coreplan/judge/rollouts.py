@@ -25,6 +25,7 @@ from ..base import (
     changed_input,
     plain,
     read_only,
+    shown,
     text_of,
 )
 from ..features import available, checked
@@ -43,7 +44,9 @@ class Rule:
         acts = getattr(acts, "policy", acts)  # a plan is taken by its policy
         whole = isinstance(acts, (int, np.integer)) and not isinstance(acts, bool)
         if whole and not 0 <= acts < problem.n_actions:
-            raise InputError(f"`{name}={acts}` is no action: actions are 0 to {problem.n_actions - 1}.")
+            raise InputError(
+                f"`{name}={shown(acts)}` is no action: actions are 0 to {problem.n_actions - 1}."
+            )
         if not whole and not isinstance(acts, SoftmaxPolicy) and not callable(acts):
             raise InputError(
                 f"`{name}` must be a policy, a function of states that returns actions [n], or an action; got "

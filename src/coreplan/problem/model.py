@@ -28,6 +28,8 @@ from ..base import (
     as_function,
     as_shape,
     as_states,
+    fenced,
+    overrun,
     settle,
     shown,
 )
@@ -106,6 +108,8 @@ class ScalarModel:
                     f"initial(rng) returned {shown(drawn)}. It must return one state: a number, or an array of numbers."
                 )
             states.append(state)
+            if state.shape != states[0].shape:
+                break  # refused below
         return _stack("initial", states)
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
@@ -276,18 +280,20 @@ class CompiledModel:
 
     def empty_states(self, n: int) -> States:
         """A batch of `n` states, all zeros, for a kernel to fill."""
-        return np.zeros((n, *self.state_shape), dtype=self.state_dtype)
+        return fenced((n, *self.state_shape), self.state_dtype)
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` draws from nu0, `[n, ...]`."""
         states = self.empty_states(n)
         self.initial_kernel(rng, self.data, states)
+        self.require_inside("initial_kernel", states)
         return states
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
         """One transition from each pair: rewards `[n]`, next states `[n, ...]`."""
         states, actions, rewards, next_states = self._arrays(states, actions)
         self.step_kernel(rng, self.data, states, actions, rewards, next_states)
+        self.require_inside("step_kernel", rewards, next_states)
         return rewards, next_states
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> tuple[FloatArray, States]:
@@ -297,12 +303,22 @@ class CompiledModel:
         states, actions, rewards, next_states = self._arrays(states, actions)
         noise = np.array(as_noise(noise, len(actions), self.noise_dimension))
         self.noise_kernel(self.data, states, actions, noise, rewards, next_states)
+        self.require_inside("noise_kernel", rewards, next_states)
         return rewards, next_states
 
     def _arrays(self, states: States, actions: IntArray) -> tuple[States, IntArray, FloatArray, States]:
         states = as_states(states, self.state_shape, self.state_dtype, "The model")
         n = len(states)
-        return states, np.array(actions, dtype=np.int64), np.empty(n), self.empty_states(n)
+        return states, np.array(actions, dtype=np.int64), fenced((n,), np.float64), self.empty_states(n)
+
+    def require_inside(self, kernel: str, *filled: NDArray[Any]) -> None:
+        """Raise SimulatorError if a kernel wrote beyond arrays from `empty_states` or `fenced`."""
+        if overrun(*filled):
+            raise SimulatorError(
+                f"`{kernel}` of the CompiledModel writes beyond the arrays that it is given, where `state_shape` is "
+                f"{self.state_shape} and n is {len(filled[0])}. Declare the shape of the states that it writes, and write n "
+                "of them. Memory beyond was changed: start Python anew."
+            )
 
 
 def as_noise(noise: Any, n: int, k: int) -> FloatArray:

@@ -24,6 +24,7 @@ from ..base import (
     SimulatorError,
     States,
     as_states,
+    fenced,
     planner_stream,
     restore,
     simulator_stream,
@@ -232,8 +233,8 @@ class CompiledLoop:
         self.buffers = Buffers(
             ask_draws=np.empty(kernels.ask_draws), tell_draws=np.empty(kernels.tell_draws),
             core_index=np.empty(n, dtype=np.int64), states=model.empty_states(n), actions=np.empty(n, dtype=np.int64),
-            rewards=np.empty(n), next_states=model.empty_states(n), initial_states=model.empty_states(n_initial),
-            initial_phi=features.empty(n_initial), next_phi=features.empty(n),
+            rewards=fenced((n,), np.float64), next_states=model.empty_states(n),
+            initial_states=model.empty_states(n_initial), initial_phi=features.empty(n_initial), next_phi=features.empty(n),
         )  # fmt: skip
         self.core = (core_states, np.array(simulator.core.actions), planner.setup.core_features)
         self.model, self.features = model, features
@@ -268,13 +269,16 @@ class CompiledLoop:
         seen = []
         for fill_value in (0, 1):
             x0, y = model.empty_states(len(states)), model.empty_states(len(states))
-            rewards, phi = np.full(len(states), float(fill_value)), features.empty(len(states))
-            for array in (x0, y, *arrays(phi)):
+            rewards, phi = fenced((len(states),), np.float64), features.empty(len(states))
+            for array in (x0, y, rewards, *arrays(phi)):
                 array[...] = fill_value
             stream = simulator_stream(0, 0)
             model.initial_kernel(stream, model.data, x0)
             model.step_kernel(stream, model.data, states.copy(), actions.copy(), rewards, y)
             features.kernel(features.data, states.copy(), phi)
+            model.require_inside("initial_kernel", x0)
+            model.require_inside("step_kernel", rewards, y)
+            features.require_inside(phi)
             seen.append((x0, rewards, y, *arrays(phi)))
         names = ("initial", "step (rewards)", "step (next states)", *["features"] * 2)
         for name, one, two in zip(names, *seen, strict=False):

@@ -125,9 +125,10 @@ class Guard:
         rewards, next_states = self._accepted(answer, states, actions, "step_with")
         if not self.repeated:
             x, a, u = states[:REPEATED], actions[:REPEATED], noise[:REPEATED]
+            self.refused = len(actions)  # lost if the repetition fails
             again = self._checked(self._call("step_with", x, a, u), x, a, "step_with")
             self._compare(x, a, (rewards, next_states), again)
-            self.repeated = len(a)
+            self.repeated, self.refused = len(a), 0
         return rewards, next_states
 
     def _compare(self, states: States, actions: IntArray, one: Any, two: Any) -> None:

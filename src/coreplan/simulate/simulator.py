@@ -294,6 +294,8 @@ class Simulator:
                 break
             k += 1
         self.kept = None
+        if k == 0 and self.first is not None and not self.first.scores.size:
+            self.first, self.remembers = None, True  # answers that are not kept say nothing about a resume
         if k == 0 or parts[0].next_states.dtype.kind not in "fiub":  # a checkpoint holds numbers only
             return
         rewards, y = joined(parts[:k])
