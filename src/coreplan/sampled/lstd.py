@@ -3,6 +3,9 @@
 A sample is a pair's features phi(x_i, a_i), its reward, the features of the next state under every action, and a weight.
 Every feature vector has the constant 1 as its last coordinate, number d: values have a common level that features without
 an intercept cannot represent. It is the one coordinate that is not penalised.
+
+Where the next state is an end, which nothing leaves and which pays r_x for ever, its value r_x / (1 - gamma) is known: it is
+added to the reward, and the sample has no next features. A fit would shrink it by its ridge.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ class WeightedSamples(NamedTuple):
     phi: Sparse  # [N, K]
     rewards: FloatArray  # [N]
     next_phi: Sparse  # [N, A, K]
-    w: FloatArray  # [N]
+    w: FloatArray  # [N]; 0 for samples that are left out, such as those at an end
+    ended: NDArray[np.bool_] | None = None  # [N]: the next state is an end; None: none is
+    end_rewards: FloatArray | None = None  # [N]: r_x, the reward at that end; 0 if it is none
 
 
 @njit(cache=True, nogil=True)
@@ -40,11 +45,11 @@ def gram(phi, w, G):
 
 
 @njit(cache=True, nogil=True)
-def _cross(phi, next_phi, w, old, new, C):
-    """Update C = sum_i w_i phi_i phi(y_i, choice_i)' from the choices `old` (-1: none yet) to `new`."""
+def _cross(phi, next_phi, w, ended, old, new, C):
+    """Update C = sum_i w_i phi_i phi(y_i, choice_i)' from the choices `old` (-1: none yet) to `new`; ends count as 0."""
     index, weight = phi
     for n in range(index.shape[0]):
-        if old[n] == new[n]:
+        if old[n] == new[n] or ended[n] or w[n] == 0.0:
             continue
         for i in range(index.shape[1]):
             row, value = index[n, i], w[n] * weight[n, i]
@@ -55,10 +60,12 @@ def _cross(phi, next_phi, w, old, new, C):
 
 
 @njit(cache=True, nogil=True)
-def _cross_uniform(phi, next_phi, w, C):
-    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))'."""
+def _cross_uniform(phi, next_phi, w, ended, C):
+    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))'; ends count as 0."""
     index, weight = phi
     for n in range(index.shape[0]):
+        if ended[n]:
+            continue
         count = 0
         for a in range(next_phi.weight.shape[1]):
             count += next_phi.weight[n, a, 0] != UNAVAILABLE
@@ -117,12 +124,17 @@ class Equations:
         diagonal = np.diag(self.G)[:dimension]
         self.g = float(diagonal.mean()) or 1.0
         self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
+        none = samples.ended is None
+        self.ended = np.zeros(len(samples.w), dtype=np.bool_) if none else samples.ended
         self._choice = np.full(len(samples.w), -1)
         self._C = np.zeros((self.size, self.size))
 
-    def iterate(self, rewards: FloatArray, discount: float, start: FloatArray) -> FloatArray:
-        """Policy iteration by LSTD-Q, starting with the greedy policy of `start [d + 1]`; returns the last theta."""
-        s, b = self.samples, self._moment(rewards)
+    def iterate(self, targets: FloatArray, discount: float, start: FloatArray) -> FloatArray:
+        """Policy iteration by LSTD-Q, starting with the greedy policy of `start [d + 1]`; returns the last theta.
+
+        `targets [N]` are the rewards with what ends add to them (see `targets`), or any others.
+        """
+        s, b = self.samples, self._moment(targets)
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(s.next_phi, start, choice)
         for _ in range(MOST):
@@ -139,7 +151,7 @@ class Equations:
         """LSTD-Q: (G - discount C_pi + penalty) theta = b for the policy that takes `choice` at the next states."""
         s = self.samples
         # Updates only what has changed since the last solve.
-        _cross(s.phi, s.next_phi, self.w, self._choice, choice, self._C)
+        _cross(s.phi, s.next_phi, self.w, self.ended, self._choice, choice, self._C)
         self._choice = choice
         return self._solve(self._C, b, discount)
 
@@ -161,26 +173,31 @@ class Equations:
         """The values `[d + 1]`, by LSTD-Q on these samples, of the policy that is greedy in `theta [d + 1]`."""
         choice = np.empty(len(self.w), dtype=np.int64)
         greedy(self.samples.next_phi, theta, choice)
-        return self._evaluate(choice, self._moment(self.samples.rewards), discount)
+        return self._evaluate(choice, self._moment(self.targets(discount)), discount)
 
     def gain(self, theta: FloatArray, discount: float) -> float:
         """How much the greedy policy of `theta` gains over the uniform one, as a mean of V over the samples' next states.
 
         Both policies are evaluated by LSTD-Q on these samples. The constant is one of the features, so its row of C_pi
-        times theta is the mean of V over the next states.
+        times theta is the mean of V over the next states, but for ends, which are worth the same to both.
         """
-        b = self._moment(self.samples.rewards)
+        b = self._moment(self.targets(discount))
         own = self.evaluate(theta, discount)
         C = self._uniform_cross()
         return float(self._C[-1] @ own - C[-1] @ self._solve(C, b, discount))
 
     def uniform(self, discount: float) -> FloatArray:
         """theta `[d + 1]` of the uniform policy's values, by LSTD-Q."""
-        return self._solve(self._uniform_cross(), self._moment(self.samples.rewards), discount)
+        return self._solve(self._uniform_cross(), self._moment(self.targets(discount)), discount)
+
+    def targets(self, discount: float) -> FloatArray:
+        """r_i, plus discount r_x / (1 - discount) if the next state is an end that pays r_x; `[N]`."""
+        s = self.samples
+        return s.rewards if s.end_rewards is None else s.rewards + discount / (1.0 - discount) * s.end_rewards
 
     def _uniform_cross(self) -> FloatArray:
         C = np.zeros((self.size, self.size))
-        _cross_uniform(self.samples.phi, self.samples.next_phi, self.w, C)
+        _cross_uniform(self.samples.phi, self.samples.next_phi, self.w, self.ended, C)
         return C
 
 
@@ -193,7 +210,7 @@ def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: 
     n = len(samples.w)
     half = np.arange(n) * 20 // n % 2
     parts = [Equations(_rows(samples, half == k), dimension, ridge) for k in (0, 1)]
-    thetas = [e.iterate(e.samples.rewards, discount, np.zeros(e.size)) for e in parts]
+    thetas = [e.iterate(e.targets(discount), discount, np.zeros(e.size)) for e in parts]
     own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
     other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
     return other / own if own > 1e-9 * float(np.ptp(samples.rewards)) / (1.0 - discount) else 0.0
@@ -201,4 +218,5 @@ def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: 
 
 def _rows(s: WeightedSamples, which: NDArray[np.bool_]) -> WeightedSamples:
     phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
-    return WeightedSamples(phi, s.rewards[which], next_phi, s.w[which])
+    ended, end_rewards = (None if a is None else a[which] for a in (s.ended, s.end_rewards))
+    return WeightedSamples(phi, s.rewards[which], next_phi, s.w[which], ended, end_rewards)

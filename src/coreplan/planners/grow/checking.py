@@ -11,6 +11,7 @@ from ...base import checks
 from ...features import Sparse, first_fault
 from ...sampled import gram
 from ..protocol import Setup
+from .ends import Ends, noticed
 from .kernels import inverse
 
 
@@ -54,6 +55,19 @@ def _check_features(state: Any, name: str, shape: tuple[int, ...], setup: Setup)
     phi = Sparse(index.reshape(n, -1, K), weight.reshape(n, -1, K))
     if first_fault(phi, setup.dimension + 1, math.hypot(setup.radius, 1.0)) >= 0:
         raise ValueError(f"'{name}_index' and '{name}_weight' hold what no features are")
+
+
+def check_ends(state: Any) -> None:
+    """Raise ValueError unless the ends are those that the samples of the last solve show, to the same bits."""
+    found, n = Ends(state.end_index, state.end_weight, state.end_rewards), state.solved
+    if n == 0:
+        if any(len(part) for part in found):
+            raise ValueError("it has ends before the first solve")
+        return
+    pair = Sparse(state.pair_index[:n], state.pair_weight[:n])
+    true = noticed(pair, Sparse(state.next_index[:n], state.next_weight[:n]), state.rewards[:n])
+    if not all(a.shape == b.shape and (a == b).all() for a, b in zip(found, true, strict=True)):
+        raise ValueError("its ends are not those of its samples")
 
 
 def check_systems(state: Any) -> None:

@@ -5,63 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, checks, settle
 from ...core import CoreSet
-from ...features import UNAVAILABLE, Sparse, with_constant
-from ...sampled import Beliefs, Equations, WeightedSamples, differ, gram, greedy, grown, kept_gain
+from ...features import Sparse, with_constant
+from ...sampled import Beliefs, Equations, differ, gram, greedy, kept_gain
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
 from ..protocol import Earlier, Planner, ReadOut, Setup
-from .checking import check_samples, check_systems
+from .checking import check_ends, check_samples, check_systems
+from .ends import completed, noticed, which_end
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
+from .state import (
+    CHAINS,
+    CURIOUS,
+    ENDS,
+    GREEDY,
+    STORED,
+    UNIFORM,
+    State,
+    appended,
+    available,
+    ends_of,
+    features,
+    random_action,
+    samples,
+)
 
-UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
 RANDOM = 0.1  # fraction of random actions in a greedy chain
-CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
 BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
 LARGEST = 5000  # the largest dimension: d x d systems are solved, forty to eighty times per round
-
-
-class State(NamedTuple):
-    """The current chains, and all samples so far; the arrays of samples have room for more than `filled` rows."""
-
-    filled: int  # pairs stored
-    rounds: int  # done so far
-    solved: int  # pairs stored at the last solve
-    theta: FloatArray  # [d + 1], of the policy; zero before the first solve
-    half: FloatArray  # [d + 1], theta of the round with half of the samples; zero before it
-    curious: FloatArray  # [d + 1], of the curious policy, which goes where little is known
-    leverage: float  # the largest phi' (n G + g I)^-1 phi of a next state; infinite before the first solve
-    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier
-    gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
-    gain_kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
-    kind: IntArray  # [c], UNIFORM, GREEDY or CURIOUS
-    ends: FloatArray  # [c]: 1 if the chain ends with the next step
-    chain_states: States  # [c, ...]
-    chain_index: IntArray  # [c, A, K]
-    chain_weight: FloatArray
-    states: States  # [N, ...], of the queried pairs
-    actions: IntArray  # [N]
-    next_states: States  # [N, ...]
-    pair_index: IntArray  # [N, K]
-    pair_weight: FloatArray
-    next_index: IntArray  # [N, A, K]
-    next_weight: FloatArray
-    rewards: FloatArray  # [N]
-    importance: FloatArray  # [N]
-    doubt: FloatArray  # [N]: an upper bound on the leverage of the pair's next state
-
-
-_STORED = State._fields[State._fields.index("states") :]
-_CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +73,7 @@ class Grow(Planner):
     name: ClassVar[str] = "grow"
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 100_000
-    growing: ClassVar[frozenset[str]] = frozenset(_STORED + _CHAINS)
+    growing: ClassVar[frozenset[str]] = frozenset(STORED + CHAINS + ENDS)
     visited: ClassVar[frozenset[str]] = frozenset({"chain_states", "states", "next_states"})
 
     rounds: int = 20
@@ -128,7 +108,8 @@ class Grow(Planner):
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
-            leverage=math.inf, S=np.eye(d1), gram=np.zeros((d1, d1)), gain_kept=1.0, kind=no_int, ends=none,
+            leverage=math.inf, S=np.eye(d1), gram=np.zeros((d1, d1)), end_index=index,
+            end_weight=weight, end_rewards=none, gain_kept=1.0, kind=no_int, ends=none,
             chain_states=none, chain_index=indices, chain_weight=weights, states=none, actions=no_int, next_states=none,
             pair_index=index, pair_weight=weight, next_index=indices, next_weight=weights, rewards=none, importance=none,
             doubt=none,
@@ -137,7 +118,7 @@ class Grow(Planner):
     def size(self, state: State) -> int | None:
         if len(state.kind) == 0:
             return 0
-        size = int(_available(state.chain_weight).sum())
+        size = int(available(state.chain_weight).sum())
         return size if state.filled + size <= self.setup.budget else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
@@ -146,7 +127,7 @@ class Grow(Planner):
         if len(state.kind) == 0:
             empty = np.zeros(0, dtype=np.int64)
             return Ask(states=np.zeros(0), actions=empty, n_initial=self._chains)
-        chain, action = np.nonzero(_available(state.chain_weight))
+        chain, action = np.nonzero(available(state.chain_weight))
         return Ask(states=state.chain_states[chain], actions=action, n_initial=int(state.ends.sum()))
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
@@ -157,18 +138,18 @@ class Grow(Planner):
         if len(state.kind) == 0:
             assert fresh is not None
             kind = np.full(self._chains, UNIFORM)
-            chains: dict[str, Any] = dict(zip(_CHAINS[2:], fresh, strict=True))
+            chains: dict[str, Any] = dict(zip(CHAINS[2:], fresh, strict=True))
             return state._replace(kind=kind, ends=self._draw_ends(self._chains, rng), **chains)
         assert answers.next_features is not None
         next_phi = with_constant(answers.next_features, d)
-        chain, action = np.nonzero(_available(state.chain_weight))
+        chain, action = np.nonzero(available(state.chain_weight))
         before = state.filled
-        state = _stored(state, chain, action, answers, next_phi)
+        state = appended(state, chain, action, answers, next_phi)
         state = self._move(state, chain, action, answers.next_states, next_phi, rng)
         if fresh is not None:
-            for name, values in zip(_CHAINS[2:], fresh, strict=True):
+            for name, values in zip(CHAINS[2:], fresh, strict=True):
                 getattr(state, name)[state.ends > 0] = values
-        state = state._replace(ends=self._draw_ends(len(state.kind), rng))
+        state = self._with_ends(state, rng)
         if self._round_is_over(state):
             return self._next_round(state)
         step_by_step = state.rounds and state.leverage > 1 and len(state.S) <= QUICK
@@ -186,7 +167,7 @@ class Grow(Planner):
         """Move each chain to the next state of the action that its policy takes."""
         here = Sparse(state.chain_index, state.chain_weight)
         n = len(state.kind)
-        u, random = rng.random(n), _random_action(_available(here.weight), rng.random(n))
+        u, random = rng.random(n), random_action(available(here.weight), rng.random(n))
         choice, curious = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         greedy(here, state.theta, choice)
         greedy(here, state.curious, curious)
@@ -202,6 +183,12 @@ class Grow(Planner):
     def _draw_ends(self, n: int, rng: np.random.Generator) -> FloatArray:
         return (rng.random(n) < (1 - self.setup.discount) / LENGTH).astype(np.float64)
 
+    def _with_ends(self, state: State, rng: np.random.Generator) -> State:
+        """Chains end by chance, and at the end of an episode: there after one more query, which may show that it is none."""
+        ends = self._draw_ends(len(state.kind), rng)
+        here = which_end(Sparse(state.chain_index, state.chain_weight), ends_of(state))
+        return state._replace(ends=np.where(here >= 0, 1.0, ends))
+
     # Rounds.
 
     def _round_is_over(self, state: State) -> bool:
@@ -214,10 +201,13 @@ class Grow(Planner):
     def _next_round(self, state: State) -> State:
         """Solve on all samples, then give the chains new tasks."""
         n, setup = state.filled, self.setup
-        s = self._samples(state, n)
+        pair, next_phi = features(state, n)
+        ends = noticed(pair, next_phi, state.rewards[:n])
+        state = state._replace(end_index=ends.index, end_weight=ends.weight, end_rewards=ends.rewards)
+        s = samples(state, n)
         equations = Equations(s, setup.dimension, self.ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
-        theta = equations.iterate(s.rewards, discount, state.theta)
+        theta = equations.iterate(equations.targets(discount), discount, state.theta)
         new = slice(state.solved, n)
         gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
         S = inverse(state.gram, n)
@@ -234,13 +224,6 @@ class Grow(Planner):
             return state._replace(gain_kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
         bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
         return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
-
-    def _samples(self, state: State, n: int) -> WeightedSamples:
-        """The first n samples."""
-        return WeightedSamples(
-            phi=Sparse(state.pair_index[:n], state.pair_weight[:n]), rewards=state.rewards[:n],
-            next_phi=Sparse(state.next_index[:n], state.next_weight[:n]), w=state.importance[:n],
-        )  # fmt: skip
 
     def _sent(self, state: State) -> State:
         """Give the chains new kinds: more are curious while there is a frontier, or while all rewards were the same."""
@@ -295,12 +278,13 @@ class Grow(Planner):
         return self._evaluated(state, state.theta) if state.rounds else None
 
     def _evaluated(self, state: State, policy: FloatArray) -> Beliefs:
-        equations = Equations(self._samples(state, state.solved), self.setup.dimension, BELIEF)
+        equations = Equations(samples(state, state.solved), self.setup.dimension, BELIEF)
         theta = equations.evaluate(policy, self.setup.discount)
+        completed(theta, ends_of(state), np.diag(equations.G) == 0.0, self.setup.discount)
         return Beliefs(theta[:-1], float(theta[-1]))
 
     def earlier(self, state: State) -> Earlier | None:
-        s = self._samples(state, state.solved)
+        s = samples(state, state.solved)
         if state.rounds <= self.rounds // 2 or not differ(s.next_phi, state.theta, state.half):
             return None
         theta = self._evaluated(state, state.half)
@@ -321,7 +305,7 @@ class Grow(Planner):
         return None
 
     def saved(self, state: State) -> State:
-        return state._replace(**{name: getattr(state, name)[: state.filled] for name in _STORED})
+        return state._replace(**{name: getattr(state, name)[: state.filled] for name in STORED})
 
     def told(self, state: State) -> int:
         return state.filled
@@ -332,7 +316,8 @@ class Grow(Planner):
             old, new = getattr(like, name), getattr(state, name)
             if new.dtype != old.dtype or new.ndim != old.ndim:
                 raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
-        check_samples(state, self.setup, _STORED, _CHAINS)
+        check_samples(state, self.setup, STORED, CHAINS)
+        check_ends(state)
         checks.require_within(state, UNIFORM, CURIOUS, "kind")
         check_systems(state)
 
@@ -350,31 +335,3 @@ class Grow(Planner):
         states = 0.2 * setup.budget / setup.n_actions
         most = max(1, setup.budget // (self.rounds * setup.n_actions))
         return min(most, 4 * int(np.clip(round(states * (1 - setup.discount) / LENGTH / 4), 1, 64)))
-
-
-def _available(weight: FloatArray) -> Any:
-    return weight[:, :, 0] != UNAVAILABLE  # [c, A]
-
-
-def _random_action(available: Any, u: FloatArray) -> IntArray:
-    """A uniformly chosen available action for each row, by `u [c]` in [0, 1)."""
-    rank = (u * available.sum(axis=1)).astype(np.int64)
-    return (available.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
-
-
-def _stored(state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse) -> State:
-    """The state with the answers appended; full arrays are doubled."""
-    n, more = state.filled, len(action)
-    rows = {
-        "states": state.chain_states[chain],
-        "actions": action,
-        "next_states": answers.next_states,
-        "pair_index": state.chain_index[chain, action],
-        "pair_weight": state.chain_weight[chain, action],
-        "next_index": next_phi.index,
-        "next_weight": next_phi.weight,
-        "rewards": answers.rewards,
-        "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
-        "doubt": np.full(more, np.inf),
-    }
-    return grown(state, n, rows)._replace(filled=n + more)

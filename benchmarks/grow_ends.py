@@ -1,0 +1,180 @@
+"""What each change to `Grow` does: restarting chains at ends, exact ends, the ridge and the horizon.
+
+`python benchmarks/grow_ends.py` writes results/grow_ends.json and results/grow_ends.md. The settings differ from the default
+in one thing each. Seeds 1000 to 1002, every query counted; the rollouts of the reality check are part of the budget. Where
+values are exact a score is sub = (optimum - value) / (optimum - uniform); else it is the mean return of 100 episodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coreplan
+from coreplan import Grow
+from coreplan.judge import policy_value
+from coreplan.planners.grow import ends, planner, state
+
+RESULTS = Path(__file__).parent / "results"
+SEEDS = range(1000, 1003)
+_TURN = 2 * math.pi
+
+
+def cart_pole() -> coreplan.Problem:
+    """CartPole with polynomials of degree 2 per action: d = 31."""
+    zoo = coreplan.make("cart-pole")
+    box = ((-2.4, -3.0, -0.21, -3.5), (2.4, 3.0, 0.21, 3.5))
+    features = coreplan.problem.with_terminal(coreplan.problem.polynomial(*box, 2, 2))
+    return coreplan.Problem(zoo.model, features, 0.99, ends=zoo.ends, name="cart-pole, polynomials")
+
+
+def acrobot() -> coreplan.Problem:
+    """Gymnasium's Acrobot, quadratic in cosines, sines and speeds."""
+    width = 4 * math.pi, 9 * math.pi
+    box = [-math.pi, -math.pi, -width[0], -width[1]], [math.pi, math.pi, *width]
+    features = coreplan.problem.polynomial(*box, 2, 3, periodic=[True, True, False, False])
+    return coreplan.problem.from_gymnasium("Acrobot-v1", features, 0.99)
+
+
+def episodes(problem: coreplan.Problem, policy: Any, steps: int = 500, n: int = 100) -> float:
+    """The mean length of n episodes of at most so many steps."""
+    rng = np.random.default_rng(0)
+    x, length = problem.model.initial(rng, n), np.zeros(n)
+    for _ in range(steps):
+        live = ~problem.ended(x)
+        if not live.any():
+            break
+        length += live
+        x[live] = problem.model.step(rng, x[live], policy.act(x[live], rng))[1]
+    return float(length.mean())
+
+
+def sub(spec: str) -> Callable[[], tuple[coreplan.Problem, Callable[[Any], float]]]:
+    def make() -> tuple[coreplan.Problem, Callable[[Any], float]]:
+        problem = coreplan.make(spec)
+        table, gamma = problem.tabular(), problem.discount
+        known = coreplan.evaluate(problem, coreplan.SoftmaxPolicy.uniform(problem.features))
+        width = known.optimum - known.uniform
+        bare = dataclasses.replace(problem, tabular=None)
+        return bare, lambda policy: (known.optimum - policy_value(table, policy, gamma)) / width
+
+    return make
+
+
+def returns(make: Callable[[], coreplan.Problem], sign: float) -> Any:
+    def both() -> tuple[coreplan.Problem, Callable[[Any], float]]:
+        problem = make()
+        return problem, lambda policy: sign * episodes(problem, policy)
+
+    return both
+
+
+PROBLEMS: dict[str, tuple[Any, int]] = {
+    "CartPole, polynomials, 8 k": (returns(cart_pole, 1.0), 8_000),
+    "CartPole, polynomials, 32 k": (returns(cart_pole, 1.0), 32_000),
+    "Acrobot, quadratic, 20 k": (returns(acrobot, -1.0), 20_000),
+    "mountain-car, radial, 60 k": (returns(lambda: coreplan.make("mountain-car:features=rbf"), -1.0), 60_000),
+    "queue-network-cut, polynomials, 40 k": (sub("queue-network-cut:features=polynomial"), 40_000),
+    "inventory, quadratic, 20 k": (sub("inventory:features=quadratic"), 20_000),
+    "river-linear, 5 k": (sub("river-linear"), 5_000),
+    "river-linear L = 15, 20 k": (sub("river-linear:L=15,discount=0.99"), 20_000),
+    "frozen-lake, one-hot, 5 k": (sub("frozen-lake"), 5_000),
+}
+
+
+@contextmanager
+def swapped(**names: Any) -> Any:
+    """Functions of the planner replaced for a while: what a restart alone or exact ends alone do."""
+    places = {"which_end": planner, "exits": state}
+    old = {name: getattr(places[name], name) for name in names}
+    for name, value in names.items():
+        setattr(places[name], name, value)
+    try:
+        yield
+    finally:
+        for name, value in old.items():
+            setattr(places[name], name, value)
+
+
+def _nowhere(phi: Any, _: Any) -> Any:
+    return np.full(len(phi.weight), -1)
+
+
+def _no_exits(pair: Any, next_phi: Any, found: ends.Ends) -> ends.Exits:
+    return ends.exits(pair, next_phi, found._replace(rewards=found.rewards[:0]))
+
+
+SETTINGS: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
+    "default": ({}, {}),
+    "no restart": ({}, {"which_end": _nowhere}),
+    "restart, ends fitted": ({}, {"exits": _no_exits}),
+    "neither": ({}, {"which_end": _nowhere, "exits": _no_exits}),
+    "ridge 1e-2": ({"ridge": 1e-2}, {}),
+    "ridge 1e-4": ({"ridge": 1e-4}, {}),
+    "horizon 1": ({"horizon": 1.0}, {}),
+    "horizon 1.5": ({"horizon": 1.5}, {}),
+    "horizon 2": ({"horizon": 2.0}, {}),
+}
+
+
+def measured(make: Any, budget: int, settings: dict[str, float], swaps: dict[str, Any], seeds: Any) -> Any:
+    problem, score = make()
+    scores, begin = [], time.perf_counter()
+    for seed in seeds:
+        with swapped(**swaps) if swaps else nullcontext():
+            result = coreplan.plan(problem, planner=Grow(**settings), budget=budget, seed=seed)
+        scores.append(score(result.policy))
+    return {"scores": scores, "seconds": (time.perf_counter() - begin) / len(scores)}
+
+
+def main(only: str = "", setting: str = "", seeds: Any = SEEDS) -> None:
+    """Measures what results/grow_ends.json does not have yet; delete the file to measure all again."""
+    path = RESULTS / "grow_ends.json"
+    rows: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for problem, (make, budget) in PROBLEMS.items():
+        for name, (settings, swaps) in SETTINGS.items():
+            key = f"{problem} | {name}"
+            if key in rows or only not in problem or (setting and setting != name):
+                continue
+            rows[key] = measured(make, budget, settings, swaps, seeds)
+            print(key, np.round(rows[key]["scores"], 4), f"{rows[key]['seconds']:.1f} s", flush=True)
+            path.write_text(json.dumps(rows, indent=1) + "\n")
+            (RESULTS / "grow_ends.md").write_text(page(rows))
+
+
+def page(rows: dict[str, Any]) -> str:
+    lines = [
+        "# Ends, ridge and horizon of Grow",
+        "",
+        "`python benchmarks/grow_ends.py`, seeds 1000 to 1002; mean (worst). CartPole: steps of 500; Acrobot and mountain-car:",
+        "minus the steps; the others: sub, smaller is better.",
+        "",
+        f"| problem | {' | '.join(SETTINGS)} |",
+        "|---" * (len(SETTINGS) + 1) + "|",
+    ]
+    for problem in PROBLEMS:
+        cells = [_cell(rows.get(f"{problem} | {name}")) for name in SETTINGS]
+        lines.append(f"| {problem} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Any) -> str:
+    if row is None:
+        return ""
+    scores = row["scores"]
+    if max(map(abs, scores)) > 2:
+        return f"{np.mean(scores):.0f} ({min(scores):.0f})"
+    return f"{np.mean(scores):.4f} ({max(scores):.4f})"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
