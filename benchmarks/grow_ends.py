@@ -155,8 +155,8 @@ def page(rows: dict[str, Any]) -> str:
     lines = [
         "# Ends, ridge and horizon of Grow",
         "",
-        "`python benchmarks/grow_ends.py`, seeds 1000 to 1002; mean (worst). CartPole: steps of 500; Acrobot and mountain-car:",
-        "minus the steps; the others: sub, smaller is better.",
+        "`python benchmarks/grow_ends.py`, seeds 1000 to 1002; mean (worst). CartPole: steps of 500; Acrobot and",
+        "mountain-car: minus the steps; the others: sub, smaller is better.",
         "",
         f"| problem | {' | '.join(SETTINGS)} |",
         "|---" * (len(SETTINGS) + 1) + "|",

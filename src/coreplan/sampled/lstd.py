@@ -141,7 +141,7 @@ class Equations:
             theta = self._evaluate(choice, b, discount)
             new = np.empty_like(choice)
             greedy(s.next_phi, theta, new)
-            changed = float(self.w[new != choice].sum())
+            changed = float(self.w[(new != choice) & ~self.ended].sum())
             choice = new
             if changed < SETTLED:
                 break
@@ -218,5 +218,6 @@ def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: 
 
 def _rows(s: WeightedSamples, which: NDArray[np.bool_]) -> WeightedSamples:
     phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
-    ended, end_rewards = (None if a is None else a[which] for a in (s.ended, s.end_rewards))
+    ended = None if s.ended is None else s.ended[which]
+    end_rewards = None if s.end_rewards is None else s.end_rewards[which]
     return WeightedSamples(phi, s.rewards[which], next_phi, s.w[which], ended, end_rewards)
