@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,27 +21,11 @@ import numpy as np
 import coreplan
 from coreplan import Grow
 from coreplan.judge import policy_value
-from coreplan.planners.grow import ends, planner, state
+from coreplan.planners.grow import planner, state
+from coreplan.sampled import ends
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = range(1000, 1003)
-_TURN = 2 * math.pi
-
-
-def cart_pole() -> coreplan.Problem:
-    """CartPole with polynomials of degree 2 per action: d = 31."""
-    zoo = coreplan.make("cart-pole")
-    box = ((-2.4, -3.0, -0.21, -3.5), (2.4, 3.0, 0.21, 3.5))
-    features = coreplan.problem.with_terminal(coreplan.problem.polynomial(*box, 2, 2))
-    return coreplan.Problem(zoo.model, features, 0.99, ends=zoo.ends, name="cart-pole, polynomials")
-
-
-def acrobot() -> coreplan.Problem:
-    """Gymnasium's Acrobot, quadratic in cosines, sines and speeds."""
-    width = 4 * math.pi, 9 * math.pi
-    box = [-math.pi, -math.pi, -width[0], -width[1]], [math.pi, math.pi, *width]
-    features = coreplan.problem.polynomial(*box, 2, 3, periodic=[True, True, False, False])
-    return coreplan.problem.from_gymnasium("Acrobot-v1", features, 0.99)
 
 
 def episodes(problem: coreplan.Problem, policy: Any, steps: int = 500, n: int = 100) -> float:
@@ -70,19 +53,19 @@ def sub(spec: str) -> Callable[[], tuple[coreplan.Problem, Callable[[Any], float
     return make
 
 
-def returns(make: Callable[[], coreplan.Problem], sign: float) -> Any:
+def returns(spec: str, sign: float) -> Any:
     def both() -> tuple[coreplan.Problem, Callable[[Any], float]]:
-        problem = make()
+        problem = coreplan.make(spec)
         return problem, lambda policy: sign * episodes(problem, policy)
 
     return both
 
 
 PROBLEMS: dict[str, tuple[Any, int]] = {
-    "CartPole, polynomials, 8 k": (returns(cart_pole, 1.0), 8_000),
-    "CartPole, polynomials, 32 k": (returns(cart_pole, 1.0), 32_000),
-    "Acrobot, quadratic, 20 k": (returns(acrobot, -1.0), 20_000),
-    "mountain-car, radial, 60 k": (returns(lambda: coreplan.make("mountain-car:features=rbf"), -1.0), 60_000),
+    "CartPole, polynomials, 8 k": (returns("cart-pole:features=polynomial", 1.0), 8_000),
+    "CartPole, polynomials, 32 k": (returns("cart-pole:features=polynomial", 1.0), 32_000),
+    "Acrobot, quadratic, 20 k": (returns("acrobot", -1.0), 20_000),
+    "mountain-car, radial, 60 k": (returns("mountain-car:features=rbf", -1.0), 60_000),
     "queue-network-cut, polynomials, 40 k": (sub("queue-network-cut:features=polynomial"), 40_000),
     "inventory, quadratic, 20 k": (sub("inventory:features=quadratic"), 20_000),
     "river-linear, 5 k": (sub("river-linear"), 5_000),

@@ -8,9 +8,9 @@ import pytest
 import coreplan
 from coreplan import FunctionFeatures, FunctionModel, Grow, Problem
 from coreplan.base.files import read_npz, write_npz
-from coreplan.planners.grow import ends
 from coreplan.problem import Sparse
 from coreplan.run.folder import KIND, VERSION
+from coreplan.sampled import ends
 from helpers.mutants import mutant
 from helpers.runs import plan
 
@@ -54,8 +54,7 @@ def test_the_end_of_a_corridor_is_noticed_and_chains_leave_it(tmp_path):
 def test_values_before_an_end_are_exact():
     """One-hot features: V = gamma^k PAID / (1 - gamma) k steps before the end, which has a value of its own."""
     problem = corridor()
-    planner = Grow(ridge=1e-9, horizon=1.0)
-    result = plan(problem, planner=planner, budget=2000, seed=1)
+    result = coreplan.plan(problem, planner=Grow(ridge=1e-9, horizon=1.0), budget=2000, seed=1)
     assert result.believed == pytest.approx(GAMMA ** (LENGTH - 1) * PAID, abs=2e-4)
 
 

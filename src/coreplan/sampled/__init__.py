@@ -1,6 +1,7 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
 from .beliefs import Beliefs
+from .ends import Ends, completed, exits, noticed, which_end
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
@@ -39,6 +40,7 @@ __all__ = [
     "NOTHING",
     "Accuracy",
     "Beliefs",
+    "Ends",
     "Equations",
     "FixedPoint",
     "Found",
@@ -60,10 +62,12 @@ __all__ = [
     "check_rows",
     "check_solved",
     "choose_ridge",
+    "completed",
     "curvature",
     "differ",
     "draw",
     "estimated_loss",
+    "exits",
     "gram",
     "greedy",
     "grown",
@@ -76,6 +80,7 @@ __all__ = [
     "next_rows",
     "next_size",
     "no_rows",
+    "noticed",
     "repeated_pairs",
     "rescale",
     "share_below",
@@ -84,5 +89,6 @@ __all__ = [
     "solve_pair",
     "solve_sampled",
     "stored",
+    "which_end",
     "without_room",
 ]

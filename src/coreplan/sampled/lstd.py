@@ -124,8 +124,8 @@ class Equations:
         diagonal = np.diag(self.G)[:dimension]
         self.g = float(diagonal.mean()) or 1.0
         self.penalty = np.append(ridge * np.sqrt(np.maximum(diagonal, 1e-6 * self.g) * self.g), 0.0)
-        none = samples.ended is None
-        self.ended = np.zeros(len(samples.w), dtype=np.bool_) if none else samples.ended
+        ended = samples.ended
+        self.ended = np.zeros(len(samples.w), dtype=np.bool_) if ended is None else ended
         self._choice = np.full(len(samples.w), -1)
         self._C = np.zeros((self.size, self.size))
 
@@ -220,4 +220,11 @@ def _rows(s: WeightedSamples, which: NDArray[np.bool_]) -> WeightedSamples:
     phi, next_phi = (Sparse(p.index[which], p.weight[which]) for p in (s.phi, s.next_phi))
     ended = None if s.ended is None else s.ended[which]
     end_rewards = None if s.end_rewards is None else s.end_rewards[which]
-    return WeightedSamples(phi, s.rewards[which], next_phi, s.w[which], ended, end_rewards)
+    return s._replace(
+        phi=phi,
+        rewards=s.rewards[which],
+        next_phi=next_phi,
+        w=s.w[which],
+        ended=ended,
+        end_rewards=end_rewards,
+    )

@@ -9,9 +9,8 @@ import numpy as np
 
 from ...base import checks
 from ...features import Sparse, first_fault
-from ...sampled import gram
+from ...sampled import Ends, gram, noticed
 from ..protocol import Setup
-from .ends import Ends, noticed
 from .kernels import inverse
 
 

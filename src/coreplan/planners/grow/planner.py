@@ -12,13 +12,22 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, checks, settle
 from ...core import CoreSet
 from ...features import Sparse, with_constant
-from ...sampled import Beliefs, Equations, differ, gram, greedy, kept_gain
+from ...sampled import (
+    Beliefs,
+    Equations,
+    completed,
+    differ,
+    gram,
+    greedy,
+    kept_gain,
+    noticed,
+    which_end,
+)
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
 from ..protocol import Earlier, Planner, ReadOut, Setup
 from .checking import check_ends, check_samples, check_systems
-from .ends import completed, noticed, which_end
 from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
 from .state import (
     CHAINS,

@@ -8,9 +8,8 @@ import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...features import UNAVAILABLE, Sparse
-from ...sampled import WeightedSamples, grown
+from ...sampled import Ends, WeightedSamples, exits, grown
 from ...simulate import Answers
-from .ends import Ends, exits
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
 CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
@@ -69,7 +68,14 @@ def samples(state: State, n: int) -> WeightedSamples:
     pair, next_phi = features(state, n)
     found = exits(pair, next_phi, ends_of(state))
     w = np.where(found.inside, 0.0, state.importance[:n])
-    return WeightedSamples(pair, state.rewards[:n], next_phi, w, found.ended, found.rewards)
+    return WeightedSamples(
+        phi=pair,
+        rewards=state.rewards[:n],
+        next_phi=next_phi,
+        w=w,
+        ended=found.ended,
+        end_rewards=found.rewards,
+    )
 
 
 def available(weight: FloatArray) -> Any:

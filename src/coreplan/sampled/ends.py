@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ...base import FloatArray, IntArray
-from ...features import UNAVAILABLE, Sparse
+from ..base import FloatArray, IntArray
+from ..features import UNAVAILABLE, Sparse
 
 LEAST = 30  # samples at an end before it counts as one: a state that is left one time in ten passes 4% of the time
 MOST = 64  # ends; of more, those that were sampled most often
