@@ -11,8 +11,10 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# The long tests, and every other test with the oldest libraries.
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
+	$(MAKE) test-oldest
 
 # The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12). Two versions of Numba that share
 # a cache overwrite each other's, so this one has its own. Pages show what the newest libraries print.

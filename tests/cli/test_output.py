@@ -131,6 +131,7 @@ def test_a_bug_is_one_line_and_the_traceback_on_request(monkeypatch, capsys):
         (["plan", "river-swim", "--no-such-option"], "No such option"),
         (["plan"], "Missing argument"),
         (["\x1b[31m"], "No such command '\\x1b[31m'"),
+        (["*"], "No such command '*'"),
         (["bench", "nothing"], "No such command"),
         (["plan", "river-swim", "--out", ""], "must be a path"),
         (["certify", ""], "must be a path"),

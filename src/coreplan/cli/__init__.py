@@ -32,6 +32,12 @@ class _Commands(TyperGroup):
                 print("Interrupted.", file=sys.stderr)
             raise typer.Exit(130) from None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # Here, since older versions of click take a word like `*` for an option and print the help.
+        if self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}.")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (

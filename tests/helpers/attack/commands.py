@@ -62,7 +62,7 @@ TEXTS: tuple[str, ...] = (
     "output=x", "output=[/]", "noise=sobol",
     "epsilon=1%", "ridge=1e308", "ridge=-1", "rounds=0", "plug-in", "grow", "primal-dual", "core-mirror",
     "optimistic", "sampled-lp", "PLUG-IN", "plug in",
-    "(" * 200, "[" * 200, "{}", "[]", "lambda: 0", "__import__('os')", "\ud800", "thm:main",
+    "(" * 200, "[" * 200, "{}", "[]", "lambda: 0", "__import__('os')", "\ud800", "lem:no-such-claim",
 )  # fmt: skip
 
 
