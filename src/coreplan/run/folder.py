@@ -266,7 +266,9 @@ class RunFolder:
         files.write_json(self.path / RUN_FILE, {**self.config, "core_file": self.core_file, **record})
 
     def forget_judged(self, policy: SoftmaxPolicy) -> None:
-        """Take away what was found about the policy in the folder, if `policy` is another one."""
+        """Take away what was found about the policy in the folder, if `policy` is another one that can take its place."""
+        if (self.path / POLICY_FILE).is_dir():
+            return
         try:
             old = SoftmaxPolicy.load(self.path / POLICY_FILE)
             same = old.theta.tobytes() == policy.theta.tobytes() and old.scale == policy.scale
