@@ -38,7 +38,16 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
     from .judge import Certificate, Comparison, Evaluation, Report, certify, check, compare_policies, evaluate
-    from .planners import CoreMirror, Grow, OptimisticPrimalDual, PlugIn, PrimalDual, SampledLP, Status
+    from .planners import (
+        CoreMirror,
+        Grow,
+        OptimisticPrimalDual,
+        PlugIn,
+        PrimalDual,
+        Refine,
+        SampledLP,
+        Status,
+    )
     from .planning import Plan, load_run, plan
     from .policy import SoftmaxPolicy, load_policy
     from .problem import (
@@ -80,6 +89,7 @@ __all__ = [
     "PlugIn",
     "PrimalDual",
     "Problem",
+    "Refine",
     "Report",
     "ReproducibilityWarning",
     "RunError",
@@ -118,7 +128,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),
     "lp": (),
     "planners": (
-        "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "SampledLP", "Status",
+        "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "Refine", "SampledLP", "Status",
     ),
     "planning": ("Plan", "load_run", "plan"),
     "policy": ("SoftmaxPolicy", "load_policy"),

@@ -7,7 +7,7 @@ pickled, so that loading cannot execute code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,20 @@ from .base import (
     settle,
     shown,
 )
-from .features import Features, as_batch, checked, fingerprint
+from .features import (
+    Box,
+    Features,
+    Tree,
+    as_batch,
+    bounds_of,
+    checked,
+    fingerprint,
+    has_terminal,
+    tree_features,
+    tree_of,
+    with_features,
+    with_terminal,
+)
 from .features import kernels as softmax
 from .problem import ZOO, Problem, make
 
@@ -130,19 +143,28 @@ class SoftmaxPolicy:
             "fingerprint": fingerprint(self.features),
             "problem": self.problem_name,
         }
-        files.write_npz(
-            as_path("save", path=path), {"theta": self.theta, "scale": np.array(self.scale)}, meta
-        )
+        arrays = {"theta": self.theta, "scale": np.array(self.scale)}
+        tree = tree_of(self.features)
+        if tree is not None:
+            arrays |= _tree_arrays(tree)
+            meta["terminal"] = has_terminal(self.features)
+        files.write_npz(as_path("save", path=path), arrays, meta)
 
     @classmethod
     def load(cls, path: str | Path, features: Features | None = None) -> SoftmaxPolicy:
-        """Read a policy; if `features` are given, check that they are the ones it was made for."""
+        """Read a policy; if `features` are given, check that they are the ones it was made for.
+
+        A policy that brings its own features, on a tree, has them in the file: it acts without others. For such a policy
+        `features` may be those of the problem that it was planned for, a state's coordinates.
+        """
         arrays, meta = files.read_npz(as_path("load", path=path), "coreplan policy", VERSION)
         theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
         numbers = theta.dtype == scale.dtype == np.float64 and theta.ndim == 1 and scale.shape == ()
         if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
             raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
         as_kind("SoftmaxPolicy.load", Features, "a feature map", optional=True, features=features)
+        if "tree_keys" in arrays and (features is None or bounds_of(features) is not None):
+            features = _with_tree(arrays, meta, features, path)
         if features is not None and fingerprint(features) != meta.get("fingerprint"):
             raise FileError(
                 f"{path} was made for other features: {_differences(meta.get('features'), features)}. "
@@ -170,6 +192,45 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> SoftmaxPoli
             raise FileError(f"{file} names a built-in problem that cannot be built: {error}") from None
         return SoftmaxPolicy.load(file, features)
     return policy
+
+
+def _tree_arrays(tree: Tree) -> dict[str, Any]:
+    box = tree.box
+    arrays: dict[str, Any] = {"axis": tree.axis, "child": tree.child, "keys": tree.keys}
+    arrays |= {"low": box.low, "high": box.high, "periodic": box.periodic, "whole": box.whole}
+    return {f"tree_{name}": value for name, value in arrays.items()}
+
+
+def _with_tree(arrays: Any, meta: Any, features: Features | None, path: Any) -> Features | None:
+    """The features on the tree in a policy's file, in the place of coordinates; None if there was a mask as well."""
+    try:
+        low, high, periodic, whole = (arrays[f"tree_{name}"] for name in ("low", "high", "periodic", "whole"))
+        axis, child, keys = (arrays[f"tree_{name}"] for name in ("axis", "child", "keys"))
+        if any(a.dtype != np.int64 or a.ndim != 1 for a in (axis, child, keys)) or low.dtype != np.float64:
+            raise ValueError("its tree has other types")
+        tree = Tree(Box(low, high, periodic, whole), axis, child, keys)
+        width = len(arrays["theta"]) - (1 if meta.get("terminal") else 0)
+        if width < len(keys) or width % len(keys):
+            raise ValueError("its numbers do not fit its tree")
+        own = tree_features(tree, width // len(keys))
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is damaged: {error}.") from None
+    if features is not None:
+        theirs = bounds_of(features)
+        if features.n_actions != own.n_actions or theirs is None or not theirs.contains(tree.box):
+            raise FileError(f"{path} was made for other features: the problem has other bounds or actions.")
+        return with_features(features, own)
+    alone = with_terminal(own) if meta.get("terminal") else own
+    return alone if fingerprint(alone) == meta.get("fingerprint") else None
+
+
+def with_own_features(problem: Problem, policy: SoftmaxPolicy) -> Problem:
+    """The problem as a judge of this policy sees it: with the features that its planner made, if it made any."""
+    as_kind("with_own_features", Problem, "a Problem", problem=problem)
+    own = policy_of("with_own_features", policy).features
+    if own is None or bounds_of(problem.features) is None or tree_of(own) is None:
+        return problem
+    return replace(problem, features=own, core_pairs=None)
 
 
 def _differences(saved: Any, features: Features) -> str:

@@ -16,6 +16,7 @@ import coreplan
 from coreplan import problem as problem_part
 from coreplan.base import InputError, as_count, as_name, as_number, as_path, as_python, printable, shown
 from coreplan.planners import PLANNERS, Planner
+from coreplan.planners.testing import bounded_corridor
 from helpers.rivers import own
 
 ONE = {  # the number 1 in many disguises
@@ -62,6 +63,7 @@ def test_what_is_no_path(path):
 NUMPY = {
     "plug-in": {"samples": np.int64(12), "ridge": np.float32(0.5), "output": np.array(2.0), "epsilon": np.float32(0.25)},
     "grow": {"rounds": np.uint8(3), "horizon": np.float32(1.5), "ridge": np.array(0.25)},
+    "refine": {"samples": np.int64(2), "hold": np.uint8(2), "rounds": np.array(3), "share": np.float32(0.5)},
     "core-mirror": {"beta": np.float32(0.5), "step": np.array(1)},
     "optimistic": {"steps": np.array(3), "beta": np.float32(2), "restart": np.float16(0.5), "n_initial": np.int8(4)},
     "sampled-lp": {"samples": np.int64(3), "n_initial": np.uint16(9)},
@@ -86,9 +88,10 @@ def test_a_run_with_numpy_settings_is_that_with_plain_ones_and_resumes(name, tmp
         "block": np.int64(64),
         "reality": np.float32(0.25),
     }
-    once = coreplan.plan(own(), planner=planner, **settings, out=tmp_path, checkpoint_seconds=np.float64(9))
-    same = coreplan.plan(own(), planner=plain, budget=3000, seed=2**63 + 1, block=64, reality=0.25)
-    again = coreplan.plan(own(), planner=planner, resume=np.bool_(True), **settings, out=tmp_path)
+    problem = bounded_corridor() if PLANNERS[name].needs_box else own()
+    once = coreplan.plan(problem, planner=planner, **settings, out=tmp_path, checkpoint_seconds=np.float64(9))
+    same = coreplan.plan(problem, planner=plain, budget=3000, seed=2**63 + 1, block=64, reality=0.25)
+    again = coreplan.plan(problem, planner=planner, resume=np.bool_(True), **settings, out=tmp_path)
     assert once.policy.theta.tobytes() == same.policy.theta.tobytes() == again.policy.theta.tobytes()
     assert once.queries == same.queries == again.queries
 

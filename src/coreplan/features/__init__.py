@@ -36,7 +36,7 @@ from .batch import (
 )
 from .box import Box, BoxWatch, OutsideBox, outside_box
 from .clock import Rows, TimeFeatures, at_time, time_nodes
-from .coordinates import Coordinates, bounds_of
+from .coordinates import Coordinates, bounds_of, box_of, with_features
 from .given import as_batch
 from .kernels import (
     add,
@@ -77,7 +77,7 @@ from .terminal import (
     widened,
     with_terminal,
 )
-from .tree import Places, Tree, grid_tree, tick_sizes, tree_features
+from .tree import Places, Tree, TreeFeatures, grid_tree, tick_sizes, tree_features, tree_of
 from .tree_kernels import corner_keys, fill_boxes
 
 __all__ = [
@@ -100,6 +100,7 @@ __all__ = [
     "TerminalFeatures",
     "TimeFeatures",
     "Tree",
+    "TreeFeatures",
     "add",
     "aggregation",
     "alive",
@@ -112,6 +113,7 @@ __all__ = [
     "available",
     "best_scores",
     "bounds_of",
+    "box_of",
     "check_core",
     "checked",
     "choose",
@@ -177,11 +179,13 @@ __all__ = [
     "tile_coding",
     "time_nodes",
     "tree_features",
+    "tree_of",
     "unavailable_core",
     "unpacked",
     "used_columns",
     "weighted_l1",
     "widened",
     "with_constant",
+    "with_features",
     "with_terminal",
 ]

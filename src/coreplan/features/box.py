@@ -19,16 +19,17 @@ from .periodic import Flags, as_flags, open_box
 from .protocol import Features
 
 _PROBE = 10_000  # number of states after which a run stops looking
+_SQUEEZE = 711.0  # arcsinh of the largest number
 _ROUNDING = 1e-6  # of the box's width: not reported, since some simulators compute in single precision
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The bounds of a state of D coordinates: finite, low < high, for problems that come without features.
+    """The bounds of a state of D coordinates, low < high, for problems that come without features.
 
     Parameters
     ----------
-    low, high: `[D]`, the bounds.
+    low, high: `[D]`, the bounds. Where one is infinite, `Refine` finds it by rollouts.
     periodic: `[D]`, True for a coordinate that counts modulo high - low, such as an angle; by default none.
     whole: `[D]`, True for a coordinate that takes whole numbers only; its bounds must be whole. By default none.
     """
@@ -39,7 +40,7 @@ class Box:
     whole: Flags = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        low, high = as_box("Box", self.low, self.high)
+        low, high = as_box("Box", self.low, self.high, finite=False)
         whole = as_flags("Box", self.whole, len(low), "whole")
         fields = {
             "low": low,
@@ -47,7 +48,12 @@ class Box:
             "periodic": as_flags("Box", self.periodic, len(low)),
             "whole": whole,
         }
-        for i in np.flatnonzero(whole & ((low % 1 != 0) | (high % 1 != 0))):
+        for i in np.flatnonzero(fields["periodic"] & ~np.isfinite(high - low)):
+            raise InputError(
+                f"`Box(periodic=...)`: coordinate {i} is periodic, and goes from {low[i]:g} to {high[i]:g}. Give one "
+                "period, such as -pi to pi for an angle."
+            )
+        for i in np.flatnonzero(whole & (_fraction(low) | _fraction(high))):
             raise InputError(
                 f"`Box(whole=...)`: coordinate {i} takes whole numbers, and its bounds are {low[i]:g} and {high[i]:g}. "
                 "Give whole bounds."
@@ -68,20 +74,49 @@ class Box:
         return self.high - self.low
 
     @property
+    def finite(self) -> Flags:
+        """`[D]`, whether both bounds of a coordinate are known."""
+        return np.isfinite(self.low) & np.isfinite(self.high)
+
+    @property
     def edges(self) -> tuple[FloatArray, FloatArray]:
         """Low and high, infinite for a periodic coordinate, which is never outside."""
         return open_box(self.low, self.high, self.periodic)
 
+    def contains(self, other: Box) -> bool:
+        """Whether another box is this one, with finite bounds where this one has none."""
+        if self.dimension != other.dimension:
+            return False
+        same = [
+            (np.isinf(a) & np.isfinite(b)) | (a == b)
+            for a, b in ((self.low, other.low), (self.high, other.high))
+        ]
+        flags = (self.periodic == other.periodic) & (self.whole == other.whole)
+        return bool((same[0] & same[1] & flags).all())
+
     def unit(self, states: States) -> FloatArray:
-        """States `[n, D]` in the unit cube: periodic coordinates modulo 1, the others clipped; NaN stays NaN."""
-        u = (np.asarray(states, dtype=np.float64) - self.low) / self.width
-        with np.errstate(invalid="ignore"):
-            return np.where(self.periodic, u - np.floor(u), np.clip(u, 0.0, 1.0))
+        """States `[n, D]` in the unit cube: periodic coordinates modulo 1, the others clipped; NaN stays NaN.
+
+        A coordinate without bounds is squeezed into [-1, 1] instead, so that no value is lost.
+        """
+        x = np.asarray(states, dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            u = (x - self.low) / self.width
+            u = np.where(self.periodic, u - np.floor(u), np.clip(u, 0.0, 1.0))
+            return np.where(self.finite, u, np.arcsinh(x) / _SQUEEZE)
 
     def states(self, unit: FloatArray) -> FloatArray:
         """The states `[n, D]` at places of the unit cube; whole coordinates are rounded."""
-        x = np.clip(self.low + np.asarray(unit) * self.width, self.low, self.high)
+        u = np.asarray(unit)
+        with np.errstate(invalid="ignore", over="ignore"):
+            x = np.clip(self.low + u * self.width, self.low, self.high)
+            x = np.where(self.finite, x, np.sinh(np.where(self.finite, 0.0, u) * _SQUEEZE))
         return np.where(self.whole, np.rint(x), x)
+
+
+def _fraction(x: FloatArray) -> Flags:
+    """Which bounds are no whole numbers; infinite ones are bounds to be found."""
+    return np.isfinite(x) & (np.where(np.isfinite(x), x, 0.0) % 1 != 0)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from ..base import FloatArray, InputError, IntArray, as_array, shown
 LARGEST = 2**28  # coordinates, 2 GB for one theta: beyond that nothing can be planned
 
 
-def as_box(owner: str, low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
-    """The box's edges `[D]` each, finite, with low < high in every coordinate; else an InputError."""
+def as_box(owner: str, low: Any, high: Any, finite: bool = True) -> tuple[FloatArray, FloatArray]:
+    """The box's edges `[D]` each, with low < high in every coordinate, finite unless said otherwise; else an InputError."""
     form = (
         "one number per coordinate of the state, in a list, even for a single coordinate: such as low=[0.0], high=[1.0], "
         "shape=[5]"
@@ -27,7 +27,7 @@ def as_box(owner: str, low: Any, high: Any) -> tuple[FloatArray, FloatArray]:
         )
     with np.errstate(over="ignore"):
         endless = np.flatnonzero(~np.isfinite(highs - lows))
-    if len(endless):
+    if len(endless) and finite:
         i = endless[0]
         raise InputError(
             f"`{owner}`: coordinate {i} goes from {lows[i]:g} to {highs[i]:g}, and a box must be finite. Give the range "

@@ -34,6 +34,8 @@ class Places(NamedTuple):
 
 def tick_sizes(box: Box) -> IntArray:
     """The finest resolution of a box, `[D]`: ticks per axis, units for whole coordinates; InputError if it is too large."""
+    if not box.finite.all():
+        raise InputError("A tree needs a finite box: give bounds for every coordinate.")
     units = np.where(box.whole, box.width, 0.0)
     taken = sum(math.ceil(math.log2(u + 1)) + 1 for u in units if u)
     free = int((~box.whole).sum())
@@ -137,7 +139,21 @@ class Tree:
         return found
 
 
-def tree_features(tree: Tree, n_actions: int) -> CompiledFeatures:
+@dataclass(frozen=True)
+class TreeFeatures(CompiledFeatures):
+    """What `tree_features` returns: a compiled map that knows its tree, so that a policy can be saved with it."""
+
+    tree: Tree = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+
+def tree_of(features: Any) -> Tree | None:
+    """The tree of a feature map that is on one, or wraps it (a terminal column); else None."""
+    while features is not None and not isinstance(features, TreeFeatures):
+        features = getattr(features, "features", getattr(features, "base", None))
+    return None if features is None else features.tree
+
+
+def tree_features(tree: Tree, n_actions: int) -> TreeFeatures:
     """The feature map of a tree: d = nodes x A, 2^D nonzeros, R = 1. States outside the box are clipped to it."""
     as_kind("tree_features", Tree, "a Tree", tree=tree)
     A = as_count("tree_features", n_actions=n_actions)
@@ -148,9 +164,10 @@ def tree_features(tree: Tree, n_actions: int) -> CompiledFeatures:
         nodes = tree.nodes()
         return np.repeat(nodes, A, axis=0), np.tile(np.arange(A), len(nodes))
 
-    return CompiledFeatures(
+    return TreeFeatures(
         tree_into, A, len(tree.keys) * A, 1.0, nonzeros=2**box.dimension, data=tree.data, name="tree",
         state_shape=(box.dimension,), state_dtype=np.float64, core=core, box=box.edges, clips=True,
+        tree=tree,
     )  # fmt: skip
 
 

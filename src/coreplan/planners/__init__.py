@@ -32,6 +32,7 @@ from .protocol import (
     require_policy,
     require_state,
 )
+from .refine.planner import Refine
 from .registry import PLANNERS, make_planner, options
 from .sampled_lp import SampledLP
 
@@ -49,6 +50,7 @@ __all__ = [
     "PlugIn",
     "PrimalDual",
     "ReadOut",
+    "Refine",
     "SampledLP",
     "Setup",
     "Status",

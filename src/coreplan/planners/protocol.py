@@ -17,6 +17,7 @@ import numpy as np
 
 from ..base import FloatArray, InputError, as_python, digest, shown
 from ..core import CoreSet
+from ..features import Features
 from ..sampled import Beliefs, Stored
 from ..simulate import Answers, Ask
 from .doubts import Verdict
@@ -75,6 +76,7 @@ class Planner:
     # The name on the command line and in files; by default that of the class in lower case with hyphens.
     name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
+    needs_box: ClassVar[bool] = False  # whether it makes its own features, from bounds
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
     # Whether its policy leaves the uniform one step by step, so that a run that ends near it is doubtful.
     from_uniform: ClassVar[bool] = False
@@ -127,6 +129,10 @@ class Planner:
     def numbers(self, state: Any) -> Mapping[str, float | Sum]:
         """Numbers for one row of the trace; must not change the state."""
         return {}
+
+    def features(self, state: Any) -> Features | None:
+        """The features that the policy is about, for a planner that makes its own; they take the place of `Coordinates`."""
+        return None
 
     def verdict(self, state: Any) -> Verdict | None:
         """The planner's judgement of its result, from its state alone; None if it has nothing to say."""
@@ -327,13 +333,15 @@ def _require_core_index(planner: Planner, index: Any, sweep: int | None) -> None
         )
 
 
-def require_policy(planner: Planner, read: Any) -> ReadOut:
+def require_policy(planner: Planner, read: Any, own: Features | None = None) -> ReadOut:
     """The policy that a planner returned, checked; else raises InputError."""
     d = planner.setup.dimension
     try:
         theta, scale = np.asarray(read[0], dtype=np.float64), float(read[1])
     except (TypeError, ValueError, IndexError, KeyError):
         raise broken(planner, f"returned a {type(read).__name__} from `policy`", _WRITTEN["policy"]) from None
+    if own is not None:
+        d = own.dimension + d - planner.setup.box.dimension - 1  # a terminal column may add one
     if theta.shape != (d,) or not np.isfinite(theta).all() or not scale > 0:
         what = f"returned a theta of shape {theta.shape} and the scale {scale:g} from `policy`, or one that is not finite"
         raise broken(planner, what, f"{_WRITTEN['policy']}, here d = {d}, and a positive scale")

@@ -12,10 +12,11 @@ from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
 from .primal_dual.planner import PrimalDual
 from .protocol import Planner
+from .refine.planner import Refine
 from .sampled_lp import SampledLP
 
 PLANNERS: dict[str, type[Planner]] = {
-    p.name: p for p in (PlugIn, Grow, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+    p.name: p for p in (PlugIn, Grow, Refine, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
 }
 
 

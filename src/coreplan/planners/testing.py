@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..base import CoreplanError, SimulatorError, planner_stream
-from ..features import available, interpolation, one_hot, with_terminal
+from ..features import Box, Coordinates, available, interpolation, one_hot, with_terminal
 from ..planning import plan
 from ..problem import FunctionModel, Problem, make
 from ..run import Run, RunFolder
@@ -62,8 +62,13 @@ def _check(check: Check) -> Check:
 # The problems.
 
 
-def _problems() -> list[Problem]:
-    """Small problems of every kind: dense, sparse, NumPy functions, masks, ends of episodes, dependent core features."""
+def _problems(planner: Planner) -> list[Problem]:
+    """Small problems of every kind: dense, sparse, NumPy functions, masks, ends of episodes, dependent core features.
+
+    For a planner that makes its own features: problems with bounds only.
+    """
+    if planner.needs_box:
+        return [bounded_corridor(), bounded_places(), replace(ending_corridor(), features=_ending_bounds())]
     return [
         make("random-linear"), make("river-swim"), make("random-linear:compiled=false"), masked_corridor(),
         ending_corridor(), make("hard-linear"),
@@ -89,6 +94,42 @@ def masked_corridor() -> Problem:
 
     model = FunctionModel(3, lambda rng, n: rng.integers(0, 6, n), step)
     return Problem(model, one_hot(6, 3), 0.8, mask=mask, name="masked corridor")
+
+
+def bounded_corridor() -> Problem:
+    """A corridor on [0, 1] and an angle that drifts, with bounds and no features; standing at the right end pays 1."""
+    none: Any = None
+
+    def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+        place = np.clip(x[:, 0] + np.where(a == 1, 0.3, -0.3) * rng.random(len(x)), 0.0, 1.0)
+        return (x[:, 0] >= 0.9) * 1.0, np.stack([place, (x[:, 1] + 0.1 * a) % 1.0], axis=1)
+
+    model = FunctionModel(2, lambda rng, n: rng.random((n, 2)), step)
+    return Problem(
+        model, none, 0.8, box=([0.0, 0.0], [1.0, 1.0]), periodic=(False, True), name="bounded corridor"
+    )
+
+
+def bounded_places() -> Problem:
+    """The corridor of six places, as a whole number with bounds and no features."""
+    none: Any = None
+
+    def step(rng: np.random.Generator, x: Any, a: Any) -> tuple[Any, Any]:
+        rewards, y = _corridor(rng, x[:, 0], a)
+        return rewards, y[:, None]
+
+    model = FunctionModel(3, lambda rng, n: rng.integers(0, 6, (n, 1)), step)
+    return Problem(model, none, 0.8, box=([0], [5]), whole=(True,), name="bounded places")
+
+
+def _ending_bounds() -> Any:
+    return with_terminal(Coordinates(Box(np.zeros(1), np.ones(1)), 2))
+
+
+def _compiled_and_not(planner: Planner) -> tuple[Problem, Problem]:
+    """One problem with a compiled simulator and with one of NumPy functions."""
+    one, two = make("random-linear:compiled=true"), make("random-linear:compiled=false")
+    return (bounded_corridor(), bounded_corridor()) if planner.needs_box else (one, two)
 
 
 def ending_corridor() -> Problem:
@@ -152,7 +193,7 @@ def settings_round_trip(planner: Planner, budget: int) -> None:
 @_check
 def same_seed_same_bits(planner: Planner, budget: int) -> None:
     """Two runs with one seed are equal to the last bit, on every kind of problem."""
-    for problem in _problems():
+    for problem in _problems(planner):
         one, two = (_planned(planner, problem, budget, seed=5) for _ in range(2))
         _same(one, two, f"two runs with one seed on '{problem.name}'")
 
@@ -160,17 +201,14 @@ def same_seed_same_bits(planner: Planner, budget: int) -> None:
 @_check
 def compiled_equals_numpy(planner: Planner, budget: int) -> None:
     """The compiled loop and the NumPy loop give the same bits."""
-    one, two = (
-        _planned(planner, make(f"random-linear:compiled={word}"), budget, seed=3)
-        for word in ("true", "false")
-    )
+    one, two = (_planned(planner, problem, budget, seed=3) for problem in _compiled_and_not(planner))
     _same(one, two, "compiled and as NumPy functions")
 
 
 @_check
 def kill_and_resume(planner: Planner, budget: int) -> None:
     """A run that is resumed from its checkpoint alone ends as if it had never stopped."""
-    for problem in _problems():
+    for problem in _problems(planner):
         whole = _planned(planner, problem, budget, seed=2)
         with tempfile.TemporaryDirectory() as folder:
             _stopped(planner, problem, budget, 2, Path(folder))
@@ -204,7 +242,8 @@ def _stopped(planner: Planner, problem: Problem, budget: int, seed: int, out: Pa
 def budget_is_never_exceeded(planner: Planner, budget: int) -> None:
     """A run never makes more queries than its budget, and its trace ends with the number that it made."""
     for more in (0, 1, 17):
-        result = _planned(planner, make("river-swim"), budget + more, seed=1)
+        problem = bounded_corridor() if planner.needs_box else make("river-swim")
+        result = _planned(planner, problem, budget + more, seed=1)
         assert result.queries <= budget + more, (
             f"{result.queries} queries were made with a budget of {budget + more}"
         )
@@ -214,7 +253,7 @@ def budget_is_never_exceeded(planner: Planner, budget: int) -> None:
 @_check
 def read_out_is_finite(planner: Planner, budget: int) -> None:
     """The policy can be read at any time, and is d finite numbers with a positive scale."""
-    for problem in _problems():
+    for problem in _problems(planner):
         run = Run.of(problem, planner, budget=budget, seed=4)
         run.policy()  # checked by `require_policy`
         while run.left:
@@ -230,7 +269,7 @@ def read_out_is_finite(planner: Planner, budget: int) -> None:
 @_check
 def looking_changes_nothing(planner: Planner, budget: int) -> None:
     """Methods that only read leave the state unchanged, and `size` agrees with `ask`."""
-    run = Run.of(make("random-linear:compiled=false"), planner, budget=budget, seed=4)
+    run = Run.of(_compiled_and_not(planner)[1], planner, budget=budget, seed=4)
     for _ in range(3):
         state, here = run.loop.state, run.planner
         before = [copy.copy(value) for value in state]
@@ -251,6 +290,8 @@ def looking_changes_nothing(planner: Planner, budget: int) -> None:
 def masks_are_respected(planner: Planner, budget: int) -> None:
     """A forbidden pair is never simulated (it would pay NaN, which is an error), and the policy never takes it."""
     problem = masked_corridor()
+    if planner.needs_box:  # it makes states of its own, and nobody says which actions they have
+        return
     policy = _planned(planner, problem, budget, seed=0).policy
     x = np.arange(6)
     forbidden = ~available(problem.features(x))
@@ -260,14 +301,17 @@ def masks_are_respected(planner: Planner, budget: int) -> None:
 @_check
 def ends_of_episodes_are_states(planner: Planner, budget: int) -> None:
     """A terminated state has action probabilities like any other state."""
-    policy = _planned(planner, ending_corridor(), budget, seed=0).policy
+    problem = (
+        replace(ending_corridor(), features=_ending_bounds()) if planner.needs_box else ending_corridor()
+    )
+    policy = _planned(planner, problem, budget, seed=0).policy
     assert np.isfinite(policy.probabilities(np.array([[0.0, 1.0], [0.3, 0.0]]))).all()
 
 
 @_check
 def faults_of_the_simulator_lose_nothing(planner: Planner, budget: int) -> None:
     """If the simulator fails once, the resumed run ends as if nothing had happened."""
-    problem = make("random-linear:compiled=false")
+    problem = _compiled_and_not(planner)[1]
     whole = _planned(planner, _failing(problem, at=0), budget, seed=6)
     with tempfile.TemporaryDirectory() as folder:
         failing = _failing(problem, at=2)

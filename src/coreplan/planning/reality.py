@@ -11,7 +11,7 @@ import numpy as np
 from ..base import CoreplanError, Lane, as_number, digest
 from ..judge import ENOUGH, LEAST, Faced, Reality, Rule, price
 from ..planners import Earlier, Verdict, against_policy, scale_of, set_aside, unresolved, with_reality
-from ..policy import SoftmaxPolicy
+from ..policy import SoftmaxPolicy, with_own_features
 from ..problem import Problem
 from ..run import Run
 from ..sampled import Accuracy, Beliefs
@@ -94,7 +94,9 @@ class RealityCheck:
         return found, ""
 
     def _faced(self, run: Run, policy: SoftmaxPolicy, beliefs: Beliefs | None, seed: int) -> Faced:
-        return Faced(run.problem, policy, seed=seed, beliefs=beliefs, baseline=self.baseline)
+        return Faced(
+            with_own_features(run.problem, policy), policy, seed=seed, beliefs=beliefs, baseline=self.baseline
+        )
 
     def _seen(self, faced: Faced, queries: int, ahead: bool = True) -> Reality:
         """What `faced` shows with at most `queries` queries in all; those that are new are counted."""

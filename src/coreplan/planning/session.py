@@ -24,7 +24,7 @@ from ..base import (
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Status
-from ..policy import POLICY_FILE, SoftmaxPolicy
+from ..policy import POLICY_FILE, SoftmaxPolicy, with_own_features
 from ..problem import Problem
 from ..run import (
     CERTIFICATE_FILE,
@@ -337,7 +337,7 @@ class Session:
 
     def _judged(self, result: Plan, interrupt: Interrupt) -> Plan:
         """The plan with its evaluation and its certificate, if they were requested."""
-        problem, folder = self.run.problem, self.folder
+        problem, folder = with_own_features(self.run.problem, result.policy), self.folder
         evaluation, not_evaluated = self.judges.evaluation(problem, result.policy, interrupt)
         if folder and evaluation:
             value = evaluation.as_dict()

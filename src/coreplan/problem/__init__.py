@@ -5,6 +5,7 @@ Of coreplan's parts it imports only `base` and `features`, and it re-exports wha
 
 from ..features import (
     UNAVAILABLE,
+    Box,
     CompiledFeatures,
     Features,
     FunctionFeatures,
@@ -50,6 +51,7 @@ __all__ = [
     "BLOCK",
     "UNAVAILABLE",
     "ZOO",
+    "Box",
     "ClockModel",
     "CompiledFeatures",
     "CompiledModel",

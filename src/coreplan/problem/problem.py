@@ -27,7 +27,19 @@ from ..base import (
     shown,
     text_of,
 )
-from ..features import CompiledFeatures, Features, Mask, MaskedFeatures, check_core, ended, has_terminal
+from ..features import (
+    Box,
+    CompiledFeatures,
+    Coordinates,
+    Features,
+    Mask,
+    MaskedFeatures,
+    bounds_of,
+    box_of,
+    check_core,
+    ended,
+    has_terminal,
+)
 from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
 from .tables import Tabular
@@ -51,7 +63,8 @@ class Problem:
     Parameters
     ----------
     model: the batched simulator.
-    features: the feature map phi, for the model's states and with the model's number of actions.
+    features: the feature map phi, for the model's states and with the model's number of actions; None if there is none,
+        and `box` says within which bounds states lie (`Refine` makes its own features).
     discount: gamma in (0, 1); also 1 with a horizon.
     reward_range: (lowest, highest) reward the simulator may return. Internally rewards are mapped to
         [0, 1], as the paper assumes, and every report maps values back.
@@ -70,6 +83,9 @@ class Problem:
         everything inside works with (`problem/horizon.py`); `to_return_units` maps to the user's own sum of rewards.
     horizon_nodes: by default the features have a block of coordinates for every step. With a number T there are T blocks,
         at steps from first to last, and features between them are interpolated.
+    box: in place of features: a `Box`, or (low [D], high [D]), the bounds of a state's D numbers; infinite where a bound is
+        not known. Once the problem is made, `Problem.bounds` has it.
+    periodic, whole: of the box: one True or False per coordinate, for angles, and for coordinates of whole numbers only.
     """
 
     model: Model
@@ -83,8 +99,12 @@ class Problem:
     ends: Callable[[States], Any] | None = field(default=None, repr=False)
     horizon: int | None = None
     horizon_nodes: int | None = None
+    box: Any = field(default=None, repr=False)
+    periodic: Any = field(default=None, repr=False)
+    whole: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        self._take_box()
         settle(self, as_name, "name")
         horizon, nodes = check_horizon(self.horizon, self.horizon_nodes)
         self._set(horizon=horizon, horizon_nodes=nodes)
@@ -112,7 +132,8 @@ class Problem:
             missing = [name for name in needs if not hasattr(self.features, name)]
             raise InputError(
                 f"`Problem(features=...)` must be a feature map; {type(self.features).__name__} has no "
-                f"{', '.join(missing)}. FunctionFeatures makes one from a function."
+                f"{', '.join(missing)}. FunctionFeatures makes one from a function; where there are bounds and no features, "
+                "give box=(low, high) and features=None."
             )
         discount = as_number("Problem", discount=self.discount)
         if not 0.0 < discount < 1.0 and (discount != 1.0 or horizon is None):
@@ -147,6 +168,28 @@ class Problem:
         carried = getattr(self.features, "core", None)
         if self.core_pairs is None and carried is not None:
             self._set(core_pairs=carried())
+
+    def _take_box(self) -> None:
+        """Where there are bounds in place of features, the features are the state's coordinates."""
+        if self.box is None and self.periodic is None and self.whole is None:
+            return
+        if self.features is not None:
+            raise InputError(
+                "`Problem(box=...)`, with `periodic` and `whole`, is for a problem without features: give one of the two."
+            )
+        if self.horizon is not None:
+            raise InputError(
+                "`Problem(horizon=...)` needs features. With bounds only, let the state have the time as a whole coordinate."
+            )
+        n_actions = getattr(self.model, "n_actions", None)
+        if n_actions is not None:  # else the model is refused below
+            features = Coordinates(box_of("Problem", self.box, self.periodic, self.whole), n_actions)
+            self._set(features=features, box=None, periodic=None, whole=None)
+
+    @property
+    def bounds(self) -> Box | None:
+        """The bounds of a state, for a problem that came with a box in place of features; else None."""
+        return bounds_of(self.features)
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():

@@ -25,6 +25,7 @@ from ..base import (
     text_of,
 )
 from ..core import CoreSet, HullWatch
+from ..features import bounds_of, with_features
 from ..planners import (
     CoreSetup,
     Planner,
@@ -222,8 +223,10 @@ class Run:
     def policy(self) -> SoftmaxPolicy:
         """The current policy."""
         name = self.problem.name if self.problem.name.partition(":")[0] in ZOO else ""
-        read = require_policy(self.planner, self.planner.policy(self.loop.state))
-        return SoftmaxPolicy(read.theta, read.scale, self.problem.features, name)
+        state, features = self.loop.state, self.problem.features
+        own = self.planner.features(state)
+        read = require_policy(self.planner, self.planner.policy(state), own)
+        return SoftmaxPolicy(*read, features if own is None else with_features(features, own), name)
 
     def verdict(self) -> Verdict | None:
         """The planner's judgement of its result, or that it is near uniform, combined with what the watch has seen."""
@@ -254,6 +257,11 @@ def setup_for(
     problem: Problem, planner: Planner, core: CoreSet | None, budget: int
 ) -> tuple[CoreSet | None, Setup]:
     """The core set that a run uses (by default the problem's own), and what the planner may know."""
+    if bounds_of(problem.features) is not None and not planner.needs_box:
+        raise InputError(
+            f"The problem '{problem.name}' has bounds and no features, and the planner '{planner.name}' needs features. "
+            "Plan with Refine(), which makes its own, or give features."
+        )
     if core is None and planner.needs_core:
         core = CoreSet.of(problem)
     if core is None or not planner.needs_core:

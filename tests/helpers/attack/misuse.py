@@ -33,7 +33,7 @@ from coreplan import (
 from coreplan.planners import Planner
 
 from .calls import CALLS, callable_of, tiny
-from .problems import CORE, Fault, features_of, model_of
+from .problems import CORE, Fault, features_of, model_of, problem_of
 from .rule import Input, Refused, Wrong, answer, shortened
 from .simulators import valid
 from .zoo_values import ZOO
@@ -87,7 +87,7 @@ def used(found: Any) -> Any:
     elif isinstance(found, Problem):
         _planned(found)
     elif isinstance(found, Planner):
-        _planned(tiny(), found)
+        _planned(problem_of("function", "box", Fault()) if found.needs_box else tiny(), found)
     elif isinstance(found, (FunctionModel, NoiseModel, ScalarModel)) or (
         isinstance(found, CompiledModel) and found.state_shape == (2,)
     ):

@@ -138,6 +138,10 @@ def features_of(kind: str, fault: Fault) -> Any:
 
 def problem_of(model: str, features: str, fault: Fault, block: int = 64, **more: Any) -> Problem:
     """The problem in one of its forms, with a fault."""
+    if features == "box":
+        return Problem(
+            model_of(model, fault, block), None, DISCOUNT, box=([0.0, 0.0], [1.0, 1.0]), name="attacked", **more
+        )  # fmt: skip
     return Problem(
         model_of(model, fault, block), features_of(features, fault), DISCOUNT, core_pairs=CORE, name="attacked", **more
     )  # fmt: skip

@@ -24,9 +24,12 @@ from .rule import Input, Refused, Wrong, answer
 
 BUDGET, SEED = 240, 3
 SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, and no fresh search for rates
-    "plug-in": {}, "grow": {"rounds": 3}, "core-mirror": {}, "optimistic": {"steps": 5, "n_initial": 4},
+    "plug-in": {}, "grow": {"rounds": 3}, "refine": {"rounds": 3},
+    "core-mirror": {}, "optimistic": {"steps": 5, "n_initial": 4},
     "sampled-lp": {"n_initial": 10}, "primal-dual": {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},
 }  # fmt: skip
+
+WITH_FEATURES = tuple(name for name, planner in PLANNERS.items() if not planner.needs_box)
 
 
 class Bar:
@@ -53,6 +56,8 @@ class Case:
         self.out: Path | None = given.folder / "run" if given.chance(0.7) else None
         self.every = given.one((30.0, 1e-9))  # seconds between checkpoints
         self.masked = model != "compiled" and given.chance(0.1)
+        if PLANNERS[self.planner].needs_box:
+            self.features, self.masked = "box", False
         self.extra = given.one(("", "", "", "", "progress", "baseline", "ends"))  # what else the user brings
         if self.extra in ("baseline", "ends"):
             self.reality = 0.1
@@ -111,7 +116,7 @@ class Simulators:
     def warm_up(self) -> None:
         for planner in self.planners:
             for model, features in (("function", "dense"), ("noise", "sparse"), ("scalar", "dense")):
-                problem = problem_of(model, features, Fault())
+                problem = problem_of(model, "box" if PLANNERS[planner].needs_box else features, Fault())
                 chosen = make_planner(planner, SETTINGS.get(planner, {}))
                 coreplan.plan(problem, planner=chosen, budget=BUDGET, seed=SEED)
 
@@ -169,7 +174,10 @@ class CompiledSimulators:
         for planner in self.planners:
             chosen = make_planner(planner, SETTINGS.get(planner, {}))
             coreplan.plan(
-                problem_of("compiled", "compiled", Fault()), planner=chosen, budget=BUDGET, seed=SEED
+                problem_of("compiled", "box" if PLANNERS[planner].needs_box else "compiled", Fault()),
+                planner=chosen,
+                budget=BUDGET,
+                seed=SEED,
             )
 
     def attack(self, given: Input) -> str:
@@ -186,7 +194,7 @@ class Changes:
 
     name, share = "changes", 0.5
 
-    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+    def __init__(self, planners: tuple[str, ...] = WITH_FEATURES) -> None:
         self.planners = planners
 
     def warm_up(self) -> None:
@@ -286,8 +294,9 @@ def _judged(case: Case, fault: Fault, allows: str, found: Any) -> str:
 
 def valid(problem: Problem, found: Plan) -> None:
     """Raise `Wrong` unless a plan keeps what every plan promises."""
-    theta, known = found.policy.theta, found.policy.features is not None
-    if (known and theta.shape != (problem.features.dimension,)) or not np.isfinite(theta).all():
+    theta, features = found.policy.theta, found.policy.features
+    own = features if problem.bounds is not None else problem.features  # Refine makes its own
+    if (features is not None and theta.shape != (own.dimension,)) or not np.isfinite(theta).all():
         raise Wrong("invalid plan", f"theta is {theta}")
     if not 0 <= found.queries <= 2 * BUDGET:
         raise Wrong("invalid plan", f"{found.queries} queries")

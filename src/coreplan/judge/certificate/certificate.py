@@ -29,7 +29,7 @@ from ...base import (
 )
 from ...core import CoreSet
 from ...features import fingerprint
-from ...policy import SoftmaxPolicy, policy_of
+from ...policy import SoftmaxPolicy, policy_of, with_own_features
 from ...problem import Problem
 from ...sampled import Transitions
 from ...simulate import Simulator
@@ -147,6 +147,7 @@ def certify(
     no method can exclude what it has not sampled.
     """
     policy = policy_of("certify", policy)
+    problem = with_own_features(problem, policy)
     core = _checked(problem, core, policy)
     theta = None if theta is None else _as_theta(theta, problem.features.dimension)
     budget, confidence = as_count("certify", queries=queries), as_confidence("certify", confidence)

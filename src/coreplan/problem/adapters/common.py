@@ -19,7 +19,7 @@ from ...base import (
     shown,
     text_of,
 )
-from ...features import Features, terminal_pairs, widened, with_terminal
+from ...features import Box, Coordinates, Features, terminal_pairs, widened, with_terminal
 from ..model import Model
 from ..problem import Problem
 
@@ -144,12 +144,19 @@ def terminal_problem(
     observe: Callable[[States], Any] | None,
     name: str,
     hidden: int = 0,
+    box: Box | None = None,
 ) -> Problem:
     """The problem whose states are rows of `columns` numbers, the first `hidden` of no concern, and the terminal column."""
+    if features is None and box is not None:
+        if box.dimension != columns:
+            raise InputError(
+                f"The box has {box.dimension} coordinates, and states of {name} have {columns} numbers."
+            )
+        features = Coordinates(box, model.n_actions)
     if features is None:
         raise InputError(
             f"{name} needs features over its states of {columns} numbers: a map of coreplan.problem "
-            "(interpolation, tile_coding, ...) or FunctionFeatures."
+            "(interpolation, tile_coding, ...) or FunctionFeatures; or bounds, box=(low, high), for the planner Refine."
         )
     wrapped = with_terminal(features, observe, columns, hidden)
     shape = getattr(features, "state_shape", None)

@@ -20,7 +20,7 @@ from ...base import (
     as_flag,
     shown,
 )
-from ...features import Features
+from ...features import Box, Features, box_of
 from ..problem import Problem
 from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
@@ -36,6 +36,11 @@ _OUTER = {
     "Autoreset",
     "AutoResetWrapper",
     "RecordEpisodeStatistics",
+}
+# Where the state is not the observation: the largest values of the state, and which of them are angles.
+_BOXES = {
+    "AcrobotEnv": ((math.pi, math.pi, 4 * math.pi, 9 * math.pi), (True, True, False, False)),
+    "PendulumEnv": ((math.pi, 8.0), (True, False)),
 }
 _PENDULUM = -(math.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2)  # at the largest angle, speed and torque
 _REWARDS = {
@@ -62,6 +67,9 @@ def from_gymnasium(
     core_pairs: tuple[States, IntArray] | None = None,
     copy: bool = False,
     max_copies: int = 10_000,
+    box: Any = None,
+    periodic: Sequence[bool] | None = None,
+    whole: Sequence[bool] | None = None,
 ) -> Problem:
     """A problem from a Gymnasium environment, its id, or a functional environment (FuncEnv).
 
@@ -94,6 +102,8 @@ def from_gymnasium(
     reward_range: (lowest, highest) reward; known for classic control, toy text and phys2d, otherwise required. It is
         widened to contain 0, which terminated states pay.
     actions: the values that actions 0, 1, ... stand for; required if the action space is not Discrete.
+    box, periodic, whole: where there are no features, the bounds of the state, as in `Problem`, for the planner `Refine`.
+        By default they are known for classic control, or those of a `Box` space of observations that are the state.
 
     The adapter tests the environment on a short walk. It raises InputError if a state does not round-trip, or if two
     steps from one state with one seed disagree.
@@ -132,9 +142,30 @@ def from_gymnasium(
             outermost = env if isinstance(given, str) else given
             require_observed(gym, env, outermost, name, model.first, own=get_state is not None)
     hidden = 1 if copy else 0  # the number of the copy, which no observation has
+    around = None if features is not None or copy else _box(env, model, box, periodic, whole, observe)
+    if features is not None and (box is not None or periodic is not None or whole is not None):
+        raise InputError(
+            "`box`, `periodic` and `whole` are for a problem without features: give one of the two."
+        )
     return terminal_problem(
-        model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden
+        model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden, around
     )
+
+
+def _box(env: Any, model: Any, box: Any, periodic: Any, whole: Any, observe: Any) -> Box | None:
+    """The bounds of the state: given, known, or those of the observations where these are the state; None if unknown."""
+    if box is not None or observe is not None:
+        return None if box is None else box_of("from_gymnasium", box, periodic, whole)
+    base = env.unwrapped
+    if env is base and type(base).__module__.startswith("gymnasium.envs.") and type(base).__name__ in _BOXES:
+        most, angles = _BOXES[type(base).__name__]
+        return box_of("from_gymnasium", (np.negative(most), most), angles)
+    space = env.observation_space
+    if type(space).__name__ != "Box" or int(np.prod(space.shape)) != model.columns:
+        return None
+    kind = [space.dtype.kind in "iu"] * model.columns if whole is None else whole
+    low, high = (np.asarray(edge, dtype=np.float64).ravel() for edge in (space.low, space.high))
+    return box_of("from_gymnasium", (low, high), periodic, kind)
 
 
 def _observation(states: States) -> States:

@@ -1,0 +1,117 @@
+"""`Refine`: features and core set grown together, on problems whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan import FunctionModel, InputError, Problem, Refine
+from coreplan.features import bounds_of, tree_of
+from coreplan.planners.testing import bounded_corridor, bounded_places
+from coreplan.policy import with_own_features
+
+
+def line(box=((0.0,), (1.0,)), start=0.225, **more):
+    """Steps of at most .05 on a line; standing beyond .9 pays 1."""
+
+    def step(rng, x, a):
+        return (x[:, 0] > 0.9) * 1.0, np.clip(x + np.where(a == 1, 0.05, -0.05)[:, None], 0.0, 1.0)
+
+    model = FunctionModel(2, lambda rng, n: np.full((n, 1), start), step)
+    return Problem(model, None, 0.9, box=box, **more)
+
+
+def test_a_line_is_walked_to_its_end():
+    """From .225 it takes 14 steps to stand beyond .9, so the best normalised value is .9^14."""
+    problem = line()
+    result = coreplan.plan(problem, planner=Refine(), budget=2_000, reality=0)
+    assert result.queries <= 2_000
+    value = coreplan.evaluate(problem, result.policy, rollouts=2).value
+    assert value == pytest.approx(0.9**14, rel=0.02)
+
+
+def test_whole_places_are_a_table_and_solved():
+    """Six places: as good as the exact solution by value iteration on the same table, up to sampling."""
+    problem = bounded_places()
+    result = coreplan.plan(problem, planner=Refine(samples=100), budget=6_000, reality=0)
+    tree = tree_of(result.policy.features)
+    assert sorted(tree.nodes()[:, 0]) == list(range(6))  # one node per place, and no split below one unit
+    assert result.policy.act(np.array([[3], [4], [5]])).tolist() == [1, 1, 1]
+
+
+def test_the_core_set_is_exact_and_the_certificate_sees_it():
+    problem = bounded_places()
+    result = coreplan.plan(problem, planner=Refine(), budget=4_000, certify=20_000)
+    seen = with_own_features(problem, result.policy)
+    Phi = coreplan.CoreSet.of(seen).features(seen.features)
+    dense = np.zeros((len(Phi.index), seen.features.dimension))
+    np.add.at(dense, (np.arange(len(dense))[:, None], Phi.index), Phi.weight)
+    np.testing.assert_array_equal(dense, np.eye(len(dense)))
+    assert result.certificate is not None, result.refused
+    assert result.core is not None and len(result.core.actions) == len(result.policy.theta)
+
+
+def test_a_policy_is_saved_with_its_tree_and_acts_alone(tmp_path):
+    problem = bounded_corridor()
+    policy = coreplan.plan(problem, planner=Refine(), budget=2_000, reality=0).policy
+    policy.save(tmp_path / "policy.npz")
+    states = np.random.default_rng(0).random((200, 2)) * 1.2 - 0.1
+    for again in (
+        coreplan.load_policy(tmp_path / "policy.npz"),
+        coreplan.load_policy(tmp_path / "policy.npz", problem),
+    ):
+        np.testing.assert_array_equal(again.act(states), policy.act(states))
+    with pytest.raises(coreplan.FileError, match="other features"):
+        coreplan.load_policy(tmp_path / "policy.npz", line())
+
+
+@pytest.mark.parametrize("budget", [200, 1_000, 3_001])
+def test_the_budget_is_kept(budget):
+    result = coreplan.plan(bounded_corridor(), planner=Refine(), budget=budget, reality=0)
+    assert 0.5 * budget < result.queries <= budget
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"box": ([1.0], [0.0])}, "low < high"),
+        ({"box": ([np.nan], [1.0])}, "low < high"),
+        ({"box": ([], [])}, "low < high"),
+        ({"box": 3}, "must be a Box"),
+        ({"box": ([0.0], [np.inf]), "periodic": [True]}, "one period"),
+        ({"box": ([0.5], [2.0]), "whole": [True]}, "whole bounds"),
+        ({"box": None, "periodic": [True]}, "must be a Box"),
+        ({"box": ([0.0], [1.0]), "horizon": 5}, "horizon"),
+    ],
+)
+def test_boxes_that_are_none(fields, says):
+    with pytest.raises(InputError, match=says):
+        line(**fields)
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match="bounds and no features"):
+        coreplan.plan(line(), planner=coreplan.Grow(), budget=100)
+    with pytest.raises(InputError, match="give the problem a box"):
+        coreplan.plan(coreplan.make("river-swim"), planner=Refine(), budget=100)
+    with pytest.raises(coreplan.FeatureError, match="declared whole"):
+        coreplan.plan(line(box=((0,), (1,)), whole=[True]), planner=Refine(), budget=500)
+    many = FunctionModel(2, lambda rng, n: np.zeros((n, 10)), lambda rng, x, a: (np.zeros(len(x)), x))
+    with pytest.raises(InputError, match="1,024 nodes"):
+        coreplan.plan(Problem(many, None, 0.9, box=([-1.0] * 10, [1.0] * 10)), planner=Refine(), budget=2_000)
+    with pytest.raises(InputError, match="give one of the two"):
+        Problem(many, coreplan.make("river-swim").features, 0.9, box=([0.0], [1.0]))
+
+
+def test_states_outside_are_warned_about():
+    with pytest.warns(coreplan.CoverageWarning, match="outside"):
+        coreplan.plan(line(box=((0.0,), (0.5,))), planner=Refine(), budget=500)
+
+
+def test_bounds_of_gymnasium_spaces():
+    pytest.importorskip("gymnasium")
+    car = coreplan.from_gymnasium("MountainCar-v0").bounds
+    np.testing.assert_allclose(car.low, [-1.2, -0.07], rtol=1e-6)
+    acrobot = bounds_of(coreplan.from_gymnasium("Acrobot-v1").features)
+    assert acrobot.periodic.tolist() == [True, True, False, False]
