@@ -112,7 +112,7 @@ def cannot_copy(self, memo):
         (lambda: "Pendulum-v1", {}, r"actions=\[-2.0, 0.0, 2.0\]"),
         (lambda: "Pendulum-v1", {"actions": []}, "at least one"),
         (lambda: "Pendulum-v1", {"actions": [[1.0, 2.0]]}, "does not fit"),
-        (lambda: "CartPole-v1", {"features": None}, "needs features"),
+        (lambda: "CartPole-v1", {"features": None, "copy": True}, "needs features"),
         (lambda: "CartPole-v1", {"features": GRID}, "2 numbers; those of CartPole-v1 have 4"),
         (lambda: "CartPole-v1", {"core_pairs": (np.zeros((2, 2)), np.arange(2))}, r"\(m, 4\)"),
         (lambda: "CartPole-v1", {"reward_range": (1, 0)}, "lowest"),
