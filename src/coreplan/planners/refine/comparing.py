@@ -9,11 +9,14 @@ import numpy as np
 
 from ...base import FloatArray, InputError, IntArray, States
 from ...features import Tree, tick_sizes
+from ...simulate import Answers
 from ..protocol import Planner
 from .growth import base_level, q_values
 from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, ROLL, State, as_opaque, coordinates
 
 POOL = 64  # initial states drawn at a time
+PROBES = 8  # initial states at which every action is tried twice: how random is the simulator?
+CALM = 0.25  # of a cell: with less noise than that, one sample is enough
 LENGTH = 3.0  # horizons 1 / (1 - gamma) after which a chain is cut
 LAST = 0.12  # share of the budget for the comparison at the end
 
@@ -38,7 +41,7 @@ class Comparing(Planner):
 
     def _level(self, state: State) -> int:
         per_node = self.setup.n_actions * max(state.samples, 1)
-        return max(base_level(self.setup.box, 0.25 * self.setup.budget / per_node), 0)
+        return max(base_level(self.setup.box, 0.3 * self.setup.budget / per_node), 0)
 
     def _tree(self, state: State, cells: int | None = None, nodes: int | None = None) -> Tree:
         """The tree of the first `cells` and `nodes`, by default those of the last solve; the last few are cached."""
@@ -92,6 +95,25 @@ class Comparing(Planner):
         end = as_opaque(np.zeros((1, self.setup.box.dimension)), state.pool_states, True)
         end.reshape(-1)[-1] = 1
         return end
+
+    def _calm(self, state: State, answers: Answers, y: FloatArray, end: Any) -> bool:
+        """Whether two answers to the same pair are so near to each other, compared with a cell, that one is enough."""
+        box, first = self.setup.box, int(self._terminal)
+        half = (len(y) - first) // 2
+        one, two = slice(first, first + half), slice(first + half, first + 2 * half)
+        apart = np.abs(y[one] - y[two]) / box.width
+        apart = np.where(box.periodic, np.minimum(apart, 1.0 - apart), apart)
+        rewards = answers.rewards[one] - answers.rewards[two]
+        if half < PROBES * self.setup.n_actions or (end[one] != end[two]).any():
+            return False
+        spread = np.sqrt((apart**2).mean(axis=0))
+        return bool(
+            (spread < CALM * self._cell(state, y)).all() and np.sqrt((rewards**2).mean()) < 0.1 * CALM
+        )
+
+    def _cell(self, state: State, x: FloatArray) -> FloatArray:
+        """The width of the base's cells, relative to the box, `[D]`."""
+        return np.full(x.shape[1], 0.5 ** self._level(state)) * 0.999
 
     # The comparison at the end.
 

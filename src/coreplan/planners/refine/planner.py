@@ -18,7 +18,7 @@ from .. import doubts
 from ..doubts import Verdict
 from ..protocol import ReadOut, Setup
 from .checking import check_state
-from .comparing import LAST, POOL, Comparing
+from .comparing import LAST, POOL, PROBES, Comparing
 from .growth import Cells, Steps, base_nodes, grown_to, needed_nodes, q_values, split_leaves, split_scores
 from .kernels import solve
 from .state import (
@@ -37,7 +37,6 @@ from .state import (
     fresh_state,
 )
 
-PROBES = 8  # initial states at which it is tried whether the simulator is deterministic
 BATCH = 4096  # pairs that are queried at a time
 RANDOM = 0.15  # of the actions of every third chain
 BASE = 0.4  # share of the budget for the base, at most
@@ -57,7 +56,7 @@ class Refine(Comparing):
 
     Parameters
     ----------
-    samples: per node and action, for simulators that draw random numbers; a deterministic one is asked once.
+    samples: per node and action; one where the simulator is deterministic, or its noise small compared with a cell.
     hold: an action is held until the state has moved by a cell, at most this many steps.
     rounds: of rollouts and splits.
     share: of a round's queries, for rollouts.
@@ -71,9 +70,9 @@ class Refine(Comparing):
     visited: ClassVar[frozenset[str]] = VISITED
 
     samples: int = 4
-    hold: int = 4
+    hold: int = 5
     rounds: int = 10
-    share: float = 0.35
+    share: float = 0.25
 
     def __post_init__(self) -> None:
         settle(self, as_count, "samples", "hold", "rounds")
@@ -111,7 +110,7 @@ class Refine(Comparing):
         if state.phase in (BEGIN, DRAW, LAST_DRAW):
             return 0
         if state.phase == PROBE:
-            return min(PROBES * A + self._terminal, left)
+            return min(2 * PROBES * A + self._terminal, left)
         if state.phase == NODES:
             return len(state.held)
         if state.phase in (ROLL, LAST_ROLL):
@@ -129,11 +128,13 @@ class Refine(Comparing):
         if size == 0:
             return Ask(states=np.zeros(0), actions=np.zeros(0, dtype=np.int64), n_initial=POOL)
         if state.phase == PROBE:
-            states = np.repeat(state.pool_states[:PROBES], A, axis=0)
+            states = np.tile(
+                np.repeat(state.pool_states[:PROBES], A, axis=0), (2, *[1] * (state.pool_states.ndim - 1))
+            )
             if self._terminal:
                 states = np.concatenate([self._end(state), states])
             actions = np.concatenate(
-                [np.zeros(int(self._terminal), dtype=np.int64), np.tile(np.arange(A), PROBES)]
+                [np.zeros(int(self._terminal), dtype=np.int64), np.tile(np.arange(A), 2 * PROBES)]
             )
             return Ask(states=states[:size], actions=actions[:size])
         if state.phase == NODES:
@@ -173,7 +174,8 @@ class Refine(Comparing):
 
     def _probed(self, state: State, answers: Answers, y: FloatArray, end: Any) -> State:
         value = float(answers.rewards[0]) / (1.0 - self.setup.discount) if self._terminal else 0.0
-        state = state._replace(samples=self.samples if answers.drew else 1, end_value=value)
+        noisy = answers.drew and not self._calm(state, answers, y, end)
+        state = state._replace(samples=self.samples if noisy else 1, end_value=value)
         cells = Cells(state.axis, state.child, state.wanted)
         root = needed_nodes(self.setup.box, cells, state.keys)
         state = state._replace(pending=root, quota=int(BASE * self.setup.budget))
@@ -232,10 +234,6 @@ class Refine(Comparing):
         seen = state.batch_y[~state.batch_end]
         state = state._replace(keys=np.concatenate([state.keys, state.batch]), batch=empty, held=empty, **new)
         return self._next_batch(self._touched(state, seen, first=False))
-
-    def _cell(self, state: State, x: FloatArray) -> FloatArray:
-        """The width of the base's cells, relative to the box, `[D]`."""
-        return np.full(x.shape[1], 0.5 ** self._level(state)) * 0.999
 
     # Solving.
 
