@@ -26,7 +26,13 @@ from coreplan.theory import (
     state_occupancy,
     value,
 )
-from coreplan.theory.claims import linear_instance, misspecified_instance
+from coreplan.theory.claims.instances import _problem as tabular_problem
+from coreplan.theory.claims.instances import (
+    constant_feature_instance,
+    linear_instance,
+    misspecified_instance,
+    optimality_complete_instance,
+)
 from coreplan.theory.operators import conditional_entropy
 
 
@@ -182,3 +188,50 @@ def test_inherent_bellman_error_is_an_interval_around_every_sample():
             most = max(most, best_fit(e.Phi, y, D if ball else None).low)
         assert most <= found.high + 1e-9
         assert found.low >= 0.8 * most
+
+
+# Closed forms, each of which a small fault in a definition would miss.
+
+
+def two_states(phi, core, nu0=(1.0, 0.0), discount=0.5):
+    """State 0: action 0 stays, action 1 goes to state 1, which is never left."""
+    P = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    r = [[0.0, 1.0], [0.5, 0.5]]
+    return Enumerated.of(tabular_problem("two states", discount, r, P, np.asarray(phi), core, nu0=nu0))
+
+
+def test_the_core_error_is_the_euclidean_distance():
+    """A feature off the single core feature by (.3, .4): .5, not .25 (squared), .4 (sup norm) or .7 (sum)."""
+    phi = [[[1.0, 1.0], [1.0, 1.0]], [[1.3, 1.4], [1.0, 1.0]]]
+    B, eps = core_errors(two_states(phi, ([0], [0])))
+    np.testing.assert_allclose(eps, [0.0, 0.0, 0.5, 0.0], atol=1e-9)
+    np.testing.assert_allclose(B, 1.0)
+
+
+def test_the_conditional_entropy_weighs_states_by_occupancy():
+    """pi leaves state 0 at once, so nu = (1/2, 1/2) at discount 1/2, and nu0 = (1, 0)."""
+    e = two_states(np.ones((2, 2, 1)), ([0], [0]))
+    pi, pi1 = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.5, 0.5], [0.9, 0.1]])
+    want = 0.5 * math.log(2) - 0.5 * math.log(0.9)
+    assert conditional_entropy(e, pi, pi1) == pytest.approx(want, abs=1e-12)
+
+
+def test_linear_rewards_alone_make_no_linear_mdp():
+    fit = linear_fit(Enumerated.of(constant_feature_instance()))
+    assert fit.reward_error < 1e-12 and not fit.holds
+
+
+def test_default_D_grows_with_the_number_of_core_pairs():
+    """Each of d unit vectors k times: pinv has norm 1/sqrt(k), and q can be all ones: |theta| = sqrt(d)/(1 - gamma) = D."""
+    for k in (1, 4):
+        core = np.repeat(np.eye(3), k, axis=0)
+        assert default_D(core, 3, 0.9) == pytest.approx(math.sqrt(3) / 0.1)
+    skew = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.25]])
+    want = np.linalg.norm(np.linalg.pinv(skew), 2) * math.sqrt(3) / 0.2
+    assert default_D(skew, 2, 0.8) == pytest.approx(want)
+
+
+def test_policies_other_than_greedy_have_a_bellman_error():
+    """Closed under maxima, and under nothing else: the search must not stay with greedy policies."""
+    e = Enumerated.of(optimality_complete_instance())
+    assert inherent_bellman_error(e, 2.0, ball=False).low > 0.02

@@ -57,7 +57,7 @@ def test_mistakes():
 
 FAULTS = [
     ("rows.append((step.queries, *(sums / (n + 1))))", "rows.append((step.queries, *(sums / (t + 1))))"),
-    ("(step.state.Theta.copy(), _dist", "(step.state.Theta, _dist"),
+    ("(step.state.Theta.copy(), dist", "(step.state.Theta, dist"),
 ]
 
 

@@ -129,3 +129,11 @@ def test_a_failing_setting_falls_back(monkeypatch):
 def test_bad_names(which, form):
     with pytest.raises(coreplan.InputError, match="classic, relaxed, core"):
         solve(Enumerated.of(coreplan.make("river-swim")), which, form)
+
+
+def test_a_dual_point_that_violates_its_constraints_costs_what_it_may_hide():
+    """min w s.t. w >= 1 has the value 1; w = .9 with the optimal y = 1 may be off by .1 in value and .1 by violation."""
+    pair = verified.Pair(np.array([1.0]), sparse.csc_matrix([[1.0]]), np.array([1.0]), 1)
+    assert verified.gap(pair, np.array([1.0]), np.array([1.0])) == 0.0
+    assert verified.gap(pair, np.array([1.0]), np.array([0.9])) == pytest.approx(0.2)
+    assert verified.gap(pair, np.array([0.9]), np.array([0.9])) == pytest.approx(0.09 + 0.1 * 1.0)

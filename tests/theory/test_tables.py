@@ -12,7 +12,7 @@ import coreplan
 from coreplan.core import CoreSet
 from coreplan.problem import Tabular, one_hot, tabular_model
 from coreplan.theory import Enumerated, occupancy, policy_values, value
-from coreplan.theory.claims import linear_instance
+from coreplan.theory.claims.instances import linear_instance
 from helpers.masked import TABLE, masked_problem
 
 

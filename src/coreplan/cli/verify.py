@@ -1,4 +1,4 @@
-"""`coreplan verify`: tests the paper's claims by measurement."""
+"""`coreplan verify`: tests the paper's claims, and ours, by measurement."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="PREFIX",
-            help="Only rows whose claim, label or group starts with this, such as core_mirror or thm:main.",
+            help="Only rows whose claim, label or group starts with this, such as thm:main; or paper, or ours.",
             show_default=False,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list on stdout, nothing else.")] = False,
 ) -> None:
-    """Test all or some of the paper's claims on small instances: bound, measured value, whether it holds."""
+    """Test the claims of the paper and of our own proofs on small instances: bound, measured value, whether it holds."""
     from ..theory import verify as verify_claims
     from . import show
 

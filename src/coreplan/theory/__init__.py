@@ -8,6 +8,7 @@ from .lp import PAIRS, Solution, solve
 from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
 from .recorded import GapSeries, duality_gap, duality_gaps, record
 from .rows import Row
+from .saddle import Saddle, saddle_point
 from .tables import Enumerated
 from .theorem import Bound, Tuned, bound, default_D, queries_needed, tuned
 
@@ -19,6 +20,7 @@ __all__ = [
     "Enumerated",
     "GapSeries",
     "Row",
+    "Saddle",
     "Solution",
     "SolverError",
     "Tuned",
@@ -40,6 +42,7 @@ __all__ = [
     "q_approximation_error",
     "queries_needed",
     "record",
+    "saddle_point",
     "solve",
     "state_occupancy",
     "tuned",

@@ -173,9 +173,11 @@ def inherent_bellman_error(
     high = min(high, 1 + gamma * R * D)  # theta = 0
     rng = np.random.default_rng(seed)
     low = 0.0
-    for start in _starts(e, starts, rng):
+    for i, start in enumerate(_starts(e, starts, rng)):
         theta = D * start / np.linalg.norm(start)
-        choice = (e.Phi @ theta).reshape(e.X, e.A).argmax(axis=1)
+        # Half of the starts with a random policy: features may be closed under maxima and under nothing else.
+        greedy = (e.Phi @ theta).reshape(e.X, e.A).argmax(axis=1)
+        choice = rng.integers(0, e.A, e.X) if i % 2 else greedy
         here = -1.0
         for _ in range(6):
             pi = np.eye(e.A)[choice]

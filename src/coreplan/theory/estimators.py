@@ -50,13 +50,15 @@ def point(
     seed: int = 0,
     sharpness: float = 3.0,
     lam: FloatArray | None = None,
+    theta: FloatArray | None = None,
 ) -> Point:
-    """The planner at a random theta, Theta (of size `sharpness`) and lambda; dense features, rewards in [0, 1]."""
+    """The planner at a theta, Theta (of size `sharpness`) and lambda, random unless given; dense features."""
     core = CoreSet.of(problem)
     setup = CoreSetup.with_core(problem, core, NO_LIMIT)
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=setup.dimension)
-    theta *= 0.5 * D / np.linalg.norm(theta)
+    if theta is None:
+        theta = rng.normal(size=setup.dimension)
+        theta *= 0.5 * D / np.linalg.norm(theta)
     lam = rng.dirichlet(np.ones(setup.m)) if lam is None else lam
     planner = PrimalDual(K=K, eta=1e-3, beta=0.3, alpha=0.05, D=D, theta0=theta, lambda1=lam).resolve(setup)
     state = planner.init(rng)

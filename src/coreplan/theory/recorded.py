@@ -34,7 +34,7 @@ def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Reco
     setup = CoreSetup.with_core(problem, CoreSet.of(problem), NO_LIMIT)
     planner = planner.resolve(setup)
     iterates = [
-        (step.state.theta.copy(), step.state.Theta.copy(), _distribution(step.state.log_lam))
+        (step.state.theta.copy(), step.state.Theta.copy(), distribution(step.state.log_lam))
         for step in itertools.islice(steps(problem, planner, budget=NO_LIMIT, seed=seed), T + 1)
     ]
     thetas, Thetas, lambdas = (np.array(x) for x in zip(*iterates, strict=True))
@@ -43,7 +43,7 @@ def record(problem: Problem, planner: PrimalDual, T: int, seed: int = 0) -> Reco
     )
 
 
-def _distribution(log_lam: FloatArray) -> FloatArray:
+def distribution(log_lam: FloatArray) -> FloatArray:
     lam = np.exp(log_lam - log_lam.max())
     return lam / lam.sum()
 
@@ -86,7 +86,7 @@ class Terms(NamedTuple):
     bellman_error: float
 
 
-def _terms(
+def terms(
     e: Enumerated, star: Comparators, planner: PrimalDual, theta: FloatArray, Theta: FloatArray, lam: FloatArray
 ) -> Terms:  # fmt: skip
     assert planner.beta is not None
@@ -111,7 +111,7 @@ def duality_gap(e: Enumerated, recorded: Record) -> DualityGap:
     star = Comparators.of(e)
     sums = np.zeros(len(Terms._fields))
     for theta, Theta, lam in zip(recorded.thetas, recorded.Thetas, recorded.lambdas, strict=True):
-        sums += np.array(_terms(e, star, recorded.planner, theta, Theta, lam))
+        sums += np.array(terms(e, star, recorded.planner, theta, Theta, lam))
     support = star.lam > 0
     entropy = float(np.sum(star.lam[support] * np.log(star.lam[support] / recorded.lambdas[0][support])))
     gap, primal, dual, sub, q_error, bellman_error = (sums / len(recorded.thetas)).tolist()
@@ -160,11 +160,11 @@ def duality_gaps(
     for t, step in enumerate(steps(problem, planner, budget=budget, seed=seed)):
         if before is not None:
             n = (t - 1) // every
-            terms = _terms(e, star, planner, step.state.theta, *before)
-            sums += terms.gap, terms.suboptimality
+            here = terms(e, star, planner, step.state.theta, *before)
+            sums += here.gap, here.suboptimality
             if n in marks:
                 rows.append((step.queries, *(sums / (n + 1))))
         wanted = t % every == 0 and t < T
-        before = (step.state.Theta.copy(), _distribution(step.state.log_lam)) if wanted else None
+        before = (step.state.Theta.copy(), distribution(step.state.log_lam)) if wanted else None
     queries, gaps, suboptimality = np.array(rows).T
     return GapSeries(queries.astype(np.int64), gaps, suboptimality)

@@ -16,9 +16,10 @@ class Row(NamedTuple):
     bound: float
     measured: float
     holds: bool
+    part: str = "paper"  # whose claim it is: the "paper"'s, or "ours"
 
     def as_dict(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in ("claim", "label", "relation", "bound", "measured", "holds")}
+        return self._asdict()
 
     def starts_with(self, prefix: str) -> bool:
         """Whether the claim, or one of the labels in `label`, starts with the prefix."""
