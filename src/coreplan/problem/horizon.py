@@ -51,6 +51,7 @@ from ..features import (
     widened,
     with_terminal,
 )
+from .baseline import without_clock
 from .model import BLOCK, CompiledModel, Model
 from .tables import Tabular
 
@@ -208,6 +209,7 @@ def clocked(fields: dict[str, Any], horizon: int, nodes: int | None) -> dict[str
         tabular=_table(model, fields["tabular"]),
         mask=fields["mask"],
         ends=_ends(rows, fields["ends"]),
+        baseline=without_clock(fields["baseline"], rows),
     )
     return model.after
 

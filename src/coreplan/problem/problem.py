@@ -40,6 +40,7 @@ from ..features import (
     ended,
     has_terminal,
 )
+from .baseline import as_baseline
 from .horizon import ClockModel, check_horizon, clocked, has_clock
 from .model import CompiledModel, Model
 from .tables import Tabular
@@ -53,6 +54,7 @@ _CLOCKED = (
     "tabular",
     "mask",
     "ends",
+    "baseline",
 )  # what a clock changes
 
 
@@ -85,6 +87,8 @@ class Problem:
         at steps from first to last, and features between them are interpolated.
     box: in place of features: a `Box`, or (low [D], high [D]), the bounds of a state's D numbers; infinite where a bound is
         not known. Once the problem is made, `Problem.bounds` has it.
+    baseline: a simple rule to compare plans with, where `plan` is given no other: a function of a batch of states that
+        returns actions, or a pair of its name and the function. With a horizon it sees states without the clock.
     periodic, whole: of the box: one True or False per coordinate, for angles, and for coordinates of whole numbers only.
     """
 
@@ -102,10 +106,12 @@ class Problem:
     box: Any = field(default=None, repr=False)
     periodic: Any = field(default=None, repr=False)
     whole: Any = field(default=None, repr=False)
+    baseline: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._take_box()
         settle(self, as_name, "name")
+        self._set(baseline=as_baseline(self.baseline))
         horizon, nodes = check_horizon(self.horizon, self.horizon_nodes)
         self._set(horizon=horizon, horizon_nodes=nodes)
         settle(self, as_function, "tabular", form="tabular() -> Tabular")
@@ -171,15 +177,17 @@ class Problem:
 
     def _take_box(self) -> None:
         """Where there are bounds in place of features, the features are the state's coordinates."""
+        if self.horizon is not None and (
+            self.features is None or (isinstance(self.features, Features) and bounds_of(self.features))
+        ):
+            raise InputError(
+                "`Problem(horizon=...)` needs features. With bounds only, let the state have the time as a whole coordinate."
+            )
         if self.box is None and self.periodic is None and self.whole is None:
             return
         if self.features is not None:
             raise InputError(
                 "`Problem(box=...)`, with `periodic` and `whole`, is for a problem without features: give one of the two."
-            )
-        if self.horizon is not None:
-            raise InputError(
-                "`Problem(horizon=...)` needs features. With bounds only, let the state have the time as a whole coordinate."
             )
         n_actions = getattr(self.model, "n_actions", None)
         if n_actions is not None:  # else the model is refused below

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,10 +82,13 @@ def test_simulators_follow_their_tables(spec):
 
 SPECS = [
     "queue:buffer=40", "queue:buffer=40,features=cubic", "queue", "queue-network:buffer=21", "queue-network:features=hat",
-    "queue-network-cut", "inventory", "perishable-inventory", "perishable-inventory:features=fourier", "pendulum",
+    "queue-network-cut", "inventory", "perishable-inventory", "perishable-inventory:features=fourier",
+    "perishable-inventory:life=3,lead=1",
+    "perishable-inventory:life=1,lead=1,limit=2.5,features=fourier", "pendulum",
     "pendulum:features=rbf,actions=2", "cart-pole:grid=5", "cart-pole:features=polynomial", "acrobot",
     "acrobot:features=grid,grid=5", "mountain-car:grid=5", "mountain-car:features=rbf",
-    "frozen-lake:map=8x8", "taxi", "tetris", "tetris:rows=5,columns=4,lines=false",
+    "frozen-lake:map=8x8", "taxi", "tetris", "tetris:rows=5,columns=4,lines=false", "navigation", "navigation:walls=3",
+    "masses", "masses:masses=3,noise=0.3", "masses:features=grid,grid=3,driven=2,actions=2",
 ]  # fmt: skip
 
 
@@ -110,6 +115,42 @@ def test_declarations_hold_everywhere(spec, seed, sticky):
     assert np.linalg.norm(weights, axis=2).max() <= problem.features.radius * (1 + 1e-9)
 
 
+BOUNDS = {
+    "mountain-car": ([-1.2, -0.07], [0.6, 0.07]),
+    "pendulum": ([-np.pi, -8], [np.pi, 8]),
+    "cart-pole": ([-2.4, -3, -np.pi / 15, -3.5], [2.4, 3, np.pi / 15, 3.5]),
+    "acrobot": ([-np.pi, -np.pi, -4 * np.pi, -9 * np.pi], [np.pi, np.pi, 4 * np.pi, 9 * np.pi]),
+    "navigation": ([0, 0], [1, 1]),
+    "masses": ([-2] * 4, [2] * 4),
+    "masses:masses=3": ([-2] * 6, [2] * 6),
+    "inventory": ([0, 0], [30, 30]),
+    "perishable-inventory": ([-10, 0, 0], [10, 10, 10]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_only(name):
+    """`features=none` leaves the simulator as it is; `Refine` plans with the bounds, and its policy acts."""
+    given, spec = coreplan.make(name), f"{name}{',' if ':' in name else ':'}features=none"
+    problem = coreplan.make(spec)
+    np.testing.assert_allclose([problem.bounds.low, problem.bounds.high], BOUNDS[name])
+    assert problem.core_pairs is None and problem.has_ends == given.has_ends
+    turning = {"pendulum": [0], "acrobot": [0, 1]}.get(name, [])
+    whole = {"inventory": [0, 1], "perishable-inventory": [1, 2]}.get(name, [])
+    assert np.flatnonzero(problem.bounds.periodic).tolist() == turning
+    assert np.flatnonzero(problem.bounds.whole).tolist() == whole
+    x = given.model.initial(np.random.default_rng(0), 20)
+    a = np.arange(20) % given.n_actions
+    one, two = (p.model.step(np.random.default_rng(1), x, a) for p in (given, problem))
+    assert (one[0] == two[0]).all() and (one[1] == two[1]).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", coreplan.CoverageWarning
+        )  # speeds and spins of cart-pole have no bounds
+        result = coreplan.plan(problem, planner="refine", budget=4_000, reality=0)
+    assert result.queries <= 4_000 and result.policy.act(x).shape == (20,)
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -119,15 +160,45 @@ def test_declarations_hold_everywhere(spec, seed, sticky):
         ("queue-network:features=3", "a word"),
         ("perishable-inventory:grid=1", "grid from 2 to 100"),
         ("perishable-inventory:features=spline", "grid, fourier"),
+        ("perishable-inventory:life=0", "life=...` must be from 1 to 6, got 0"),
+        ("perishable-inventory:lead=7", "from 1 to 6"),
+        ("perishable-inventory:orders=0", "from 1 to 1000"),
+        ("perishable-inventory:mean=11", "from 0 to 10, got 11"),
+        ("perishable-inventory:std=0", "from 0.01"),
+        ("perishable-inventory:most=nan", "got nan"),
+        ("perishable-inventory:limit=-1", "from 0"),
+        ("perishable-inventory:holding=-1", "from 0"),
+        ("perishable-inventory:purchase=0,holding=0,backlog=0,disposal=0,lost=0", "needs a cost"),
+        ("perishable-inventory:life=6,lead=6", "coarser"),
         ("pendulum:actions=1", "from 2 to 1000, got 1"),
         ("pendulum:discount=1.0", "strictly between 0 and 1"),
         ("cart-pole:grid=1000", "from 2 to 40"),
         ("cart-pole:degree=0", "from 1 to 10"),
-        ("cart-pole:features=cubic", "grid, polynomial"),
+        ("cart-pole:features=cubic", "grid, polynomial, none"),
         ("acrobot:features=cubic", "quadratic, grid"),
         ("acrobot:grid=100", "from 2 to 40"),
         ("mountain-car:features=tiles", "grid, rbf"),
         ("mountain-car:centres=1", "got 1"),
+        ("navigation:walls=9", "from 0 to 6 walls"),
+        ("navigation:features=rbf", "grid, none"),
+        ("navigation:gap=1.0", "a number from 0.02 to 0.98, got 1"),
+        ("navigation:noise=-1", "from 0 to 0.5"),
+        ("navigation:noise=nan", "got nan"),
+        ("navigation:step=0", "from 0.001 to 1"),
+        ("navigation:goal=2", "from 0.3 to 1"),
+        ("navigation:actions=2", "3 to 360 directions"),
+        ("navigation:grid=1", "2 to 1000"),
+        ("masses:masses=7", "from 1 to 6, got 7"),
+        ("masses:driven=3", "at most 2, got 3"),
+        ("masses:actions=1", "2 to 21 forces"),
+        ("masses:force=0", "from 0.001 to 100"),
+        ("masses:spring=-1", "from 0 to 100"),
+        ("masses:damper=inf", "got inf"),
+        ("masses:noise=2", "from 0 to 1"),
+        ("masses:grid=100", "2 to 40"),
+        ("masses:masses=6,features=grid,grid=9", "coarser"),
+        ("masses:features=cubic", "quadratic, grid, none"),
+        ("mountain-car:features=none,horizon=9", "needs features"),
         ("frozen-lake:map=5x5", "4x4, 8x8"),
         ("frozen-lake:slippery=maybe", "true or false"),
         ("tetris:columns=3", "from 4 to 32 columns"),

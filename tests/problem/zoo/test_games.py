@@ -215,7 +215,7 @@ FAULTS = {
     "ice slips backwards": ("toy_text", "frozen_lake", "(a - 1) % 4, a,", "(a + 2) % 4, a,", check_lake),
     "lines stay": ("tetris", "tetris", "if row != full:", "if row <= full:", check_tetris),
     "pieces stick out": ("tetris", "tetris", "y + height > rows", "y + height > rows + 1", check_tetris),
-    "holes are cells": ("tetris", "tetris", "holes += height - filled", "holes += height", check_tetris),
+    "holes are cells": ("tetris", "tetris", "below = covered & ~board[i]", "below = covered", check_tetris),
     "columns are not clipped": ("tetris", "tetris", "columns - width)", "columns - width + 1)", check_tetris),
 }  # fmt: skip
 

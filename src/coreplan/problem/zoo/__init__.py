@@ -19,7 +19,9 @@ from .acrobot import acrobot
 from .cart_pole import cart_pole
 from .hard_linear import hard_linear
 from .inventory import inventory
+from .masses import masses
 from .mountain_car import mountain_car
+from .navigation import navigation
 from .pendulum import pendulum
 from .perishable import perishable_inventory
 from .queue import queue
@@ -44,6 +46,8 @@ ZOO: dict[str, Callable[..., Problem]] = {
     "pendulum": pendulum,
     "cart-pole": cart_pole,
     "acrobot": acrobot,
+    "navigation": navigation,
+    "masses": masses,
     "frozen-lake": frozen_lake,
     "taxi": taxi,
     "tetris": tetris,

@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 
 from ...base import InputError, as_choice
-from ...features import CompiledFeatures, interpolation, radial, radial_into
+from ...features import CompiledFeatures, Features, interpolation, radial, radial_into
 from ..model import CompiledModel
 from ..problem import Problem
+from .bounds import bounds_only
 from .ends import own_feature
 
 _LOW, _HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
@@ -67,19 +68,24 @@ def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid",
     Gymnasium's dynamics: actions push left, do nothing, push right; reward -1 per step until the car reaches
     position 0.5, then 0 for ever. A car that arrives is put at the grid's corner (0.6, 0.07), a node that
     nothing else can reach, so the terminal state has its own features and core pairs.
-    In normalised units the value is E[discount^(steps to the goal)]; about 100 steps are needed.
+    In normalised units the value is E[discount^(steps to the goal)]; about 100 steps are needed. Pushing in the direction of
+    the velocity, the baseline, takes 119 (0.301).
 
     `features=rbf`: normalised Gaussian bumps on centres x centres points and one feature for the car that has arrived, one
-    copy of all per action (d = 3 (centres^2 + 1) = 195); there is no core set.
+    copy of all per action (d = 3 (centres^2 + 1) = 195); there is no core set. `features=none`: bounds only.
     """
-    as_choice("mountain-car", ("grid", "rbf"), features=features)
+    as_choice("mountain-car", ("grid", "rbf", "none"), features=features)
     for name, value in (("grid", grid), ("centres", centres)):
         if not 2 <= value <= 1000:
             raise InputError(f"`mountain-car:{name}=...` must be from 2 to 1000 nodes per side, got {value}.")
+    phi: Features = bounds_only(_LOW, _HIGH, 3)
+    if features != "none":
+        phi = interpolation(_LOW, _HIGH, (grid, grid), 3) if features == "grid" else _rbf(centres)
     return Problem(
         model=CompiledModel(3, _initial, _step, state_shape=(2,), state_dtype=np.float64),
-        features=interpolation(_LOW, _HIGH, (grid, grid), 3) if features == "grid" else _rbf(centres),
+        features=phi,
         discount=discount,
         reward_range=(-1.0, 0.0),
         ends=lambda states: states[:, 0] >= _GOAL,
+        baseline=("push with the velocity", lambda states: 2 * (states[:, 1] >= 0.0).astype(np.int64)),
     )

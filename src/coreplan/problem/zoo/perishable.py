@@ -1,67 +1,96 @@
-"""`perishable-inventory`: one product, lead time and shelf life of two periods (Lin, Nadarajah & Soheili 2020)."""
+"""`perishable-inventory`: one product that arrives late and does not keep (Lin, Nadarajah & Soheili 2020)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
+from scipy.special import ndtri
 
-from ...base import InputError, as_choice
-from ...features import fourier, interpolation
+from ...base import InputError, IntArray, States, as_choice
+from ...features import Features, fourier, interpolation
 from ..model import CompiledModel
 from ..problem import Problem
-
-_MEAN, _STD = 5.0, 2.0  # of the demand, a normal truncated to [0, 10]
-_MOST = 10.0  # largest order, largest demand, largest backlog
-_PURCHASE, _HOLDING, _BACKLOG, _DISPOSAL, _LOST = 20.0, 2.0, 10.0, 5.0, 100.0
-_START = 5.0
-_LOW, _HIGH = (-_MOST, 0.0, 0.0), (_MOST, _MOST, _MOST)
+from .bounds import between, bounds_only
 
 
 @njit(cache=True, nogil=True)
-def _demand(u):
-    """The quantile of the truncated normal at u in [0, 1), by Newton's method from the mean.
+def _demand(u, mean, std, most):
+    """The quantile at u in [0, 1) of a normal demand truncated to [0, most], by Newton's method from the mean.
 
     To the right of the mean the distribution function is concave, so the steps approach the quantile from below and
     never leave the interval; the left half is its mirror image.
     """
-    z = _MOST / 2.0 / (_STD * math.sqrt(2.0))
-    mass = math.erf(z)
-    target = abs(2.0 * u - 1.0) * mass  # erf of the distance sought
+    scale = std * math.sqrt(2.0)
+    left, right = mean / scale, (most - mean) / scale
+    mass, skew = 0.5 * (math.erf(right) + math.erf(left)), 0.5 * (math.erf(right) - math.erf(left))
+    place = skew + (2.0 * u - 1.0) * mass  # erf of the signed distance sought
+    target, end = abs(place), right if place >= 0.0 else left
     t = 0.0
-    for _ in range(30):
+    for _ in range(60):
         step = (target - math.erf(t)) * math.sqrt(math.pi) / 2.0 * math.exp(t * t)
-        t = min(t + step, z)
+        t = min(t + step, end)
         if step <= 1e-15:
             break
-    distance = t * _STD * math.sqrt(2.0)
-    return _MEAN + (distance if u >= 0.5 else -distance)
+    distance = t * scale
+    return mean + (distance if place >= 0.0 else -distance)
 
 
 @njit(cache=True, nogil=True)
 def _initial(rng, data, states):
-    states[:] = _START
+    states[:] = data[2]
 
 
 @njit(cache=True, nogil=True)
 def _step(rng, data, states, actions, rewards, next_states):
-    price = data[0]
+    costs, demand, _, life, limit = data
+    purchase, holding, backlog, disposal, lost = costs
+    D = states.shape[1]
     for n in range(states.shape[0]):
-        old, fresh, a = states[n, 0], states[n, 1], float(actions[n])
-        d = _demand(rng.random())
-        left = fresh - max(d - old, 0.0)  # fresh stock serves what the old stock does not, and any backlog
-        cost = price * a + _HOLDING * max(left, 0.0) + _BACKLOG * max(d - old - fresh, 0.0)
-        cost += _DISPOSAL * max(old - d, 0.0) + _LOST * max(d - old - fresh - _MOST, 0.0)
+        d, a = _demand(rng.random(), demand[0], demand[1], demand[2]), float(actions[n])
+        open_ = max(d - states[n, 0], 0.0)  # demand and backlog that the oldest stock does not serve
+        kept = 0.0
+        for i in range(1, life):  # the next oldest serves what is open, and is a period older afterwards
+            left = max(states[n, i] - open_, 0.0)
+            open_ = max(open_ - states[n, i], 0.0)
+            next_states[n, i - 1] = left
+            kept += left
+        for i in range(life, D):  # what is on its way is a period closer
+            next_states[n, i - 1] = states[n, i]
+        next_states[n, D - 1] = a
+        next_states[n, 0] -= min(open_, limit)
+        cost = purchase * a + holding * kept + backlog * open_
+        cost += disposal * max(states[n, 0] - d, 0.0) + lost * max(open_ - limit, 0.0)
         rewards[n] = -cost
-        next_states[n, 0] = max(left, -_MOST)
-        next_states[n, 1] = states[n, 2]
-        next_states[n, 2] = a
+
+
+def base_stock(level: int, orders: int) -> Callable[[States], IntArray]:
+    """The rule: order what brings stock, minus backlog, and all that is on its way up to `level`; at most `orders`."""
+
+    def act(states: States) -> IntArray:
+        missing = np.rint(level - np.asarray(states).sum(axis=1))
+        return np.asarray(np.clip(missing, 0, orders), dtype=np.int64)
+
+    return act
+
+
+def level_of(lead: int, mean: float, std: float, holding: float, backlog: float, disposal: float) -> int:
+    """The base-stock level by the rule for one order: a fractile of the demand until it has been sold, lead + 1 periods.
+
+    Too little costs `backlog` per unit, too much `holding` and `disposal`; the demand of several periods is taken as normal.
+    """
+    fractile = backlog / max(backlog + holding + disposal, 1e-12)
+    z = float(ndtri(min(max(fractile, 0.01), 0.99)))
+    return round((lead + 1) * mean + z * std * math.sqrt(lead + 1))
 
 
 def perishable_inventory(
-    features: str = "grid", grid: int = 6, order: int = 2, discount: float = 0.95
-) -> Problem:
+    features: str = "grid", grid: int = 6, order: int = 2, discount: float = 0.95, life: int = 2, lead: int = 2,
+    orders: int = 10, mean: float = 5.0, std: float = 2.0, most: float = 10.0, limit: float = 10.0, purchase: float = 20.0,
+    holding: float = 2.0, backlog: float = 10.0, disposal: float = 5.0, lost: float = 100.0,
+) -> Problem:  # fmt: skip
     """A perishable product, lead time 2, life 2: state (old stock or backlog, fresh stock, in transit), orders 0..10.
 
     State (s0, s1, s2), with s0 from -10 to 10 and the others from 0 to 10. Demand D is normal(5, 2) truncated to [0, 10].
@@ -71,26 +100,56 @@ def perishable_inventory(
 
     Published discounted costs: lower bound 2003.4, self-guided approximate LP 2056.4, approximate LP with 20
     random Fourier bases 2081.6. Dynamic programming on a fine grid gives 2050.6 as the optimum for whole orders.
-    A normalised value v is the discounted cost (1 - v) (1200 + 200 discount^2)/(1 - discount).
+    A normalised value v is the discounted cost (1 - v) (1200 + 200 discount^2)/(1 - discount). The baseline orders up to a
+    level, 16 by the formula for one order (`level_of`), and costs about 2065; the best level, 17, costs as much.
+
+    In general goods are sold for `life` periods, and arrive `lead` periods after their order. The state has life + lead - 1
+    numbers: s_0, ..., s_{life-1}, the stock with 1, ..., life periods left, then what arrives in 1, ..., lead - 1 periods.
+    The demand, normal(mean, std) truncated to [0, most], is served by the oldest stock first. With u_0 = (D - s_0)+ and
+    u_i = (u_{i-1} - s_i)+, i < life, what is left of s_i is l_i = (s_i - u_{i-1})+, and u = u_{life-1} is not served. The
+    next state is (l_1, ..., l_{life-1}, s_life, ..., a); of u at most `limit` are taken off its first number, as backlog. A
+    step costs purchase discount^lead a + holding sum l_i + backlog u + disposal (s_0 - D)+ + lost (u - limit)+. Orders are
+    0..orders; at the start every number of the state is the mean, rounded and at most `orders`.
 
     `features=grid`: multilinear interpolation on (2 grid - 1) x grid x grid nodes (d = m = 4,356, exact core set);
-    `features=fourier`: cosines up to `order` in each coordinate (d = 297), without a core set.
+    `features=fourier`: cosines up to `order` in each coordinate (d = 297), without a core set;
+    `features=none`: bounds only; all but s0 are whole numbers (with a life above 2, all but the old stock).
     """
-    as_choice("perishable-inventory", ("grid", "fourier"), features=features)
+    as_choice("perishable-inventory", ("grid", "fourier", "none"), features=features)
     if not 2 <= grid <= 100 or not 0 <= order <= 20:
         raise InputError(
             f"`perishable-inventory` needs grid from 2 to 100 and order from 0 to 20, got {grid} and {order}."
         )
-    A, price = int(_MOST) + 1, _PURCHASE * discount**2
-    worst = price * _MOST + _BACKLOG * 2 * _MOST + _LOST * _MOST  # a demand of 10 on top of a backlog of 10
-    phi = (
-        interpolation(_LOW, _HIGH, [2 * grid - 1, grid, grid], A)
-        if features == "grid"
-        else fourier(_LOW, _HIGH, order, A)
+    for name, value, top in (("life", life, 6), ("lead", lead, 6), ("orders", orders, 1000)):
+        if not 1 <= value <= top:
+            raise InputError(f"`perishable-inventory:{name}=...` must be from 1 to {top}, got {value}.")
+    name = "perishable-inventory"
+    most, limit = between(name, 1e-3, 1e6, most=most), between(name, 0.0, 1e6, limit=limit)
+    mean, std = between(name, 0.0, most, mean=mean), between(name, 1e-3 * most, 1e3 * most, std=std)
+    purchase, holding = between(name, 0.0, 1e6, purchase=purchase), between(name, 0.0, 1e6, holding=holding)
+    backlog, disposal = between(name, 0.0, 1e6, backlog=backlog), between(name, 0.0, 1e6, disposal=disposal)
+    lost = between(name, 0.0, 1e6, lost=lost)
+    A, D, price = orders + 1, life + lead - 1, purchase * discount**lead
+    # The worst is the largest demand on top of the largest backlog, or no demand for full shelves.
+    worst = price * orders
+    worst += max(backlog * (limit + most) + lost * most, (holding * (life - 1) + disposal) * orders)
+    if worst <= 0.0:
+        raise InputError("`perishable-inventory` needs a cost: purchase, holding, backlog, disposal or lost.")
+    low, high = [-limit, *[0.0] * (D - 1)], [float(orders)] * D
+    phi: Features = bounds_only(
+        [-math.ceil(limit), *low[1:]], high, A, whole=[i >= max(life - 1, 1) for i in range(D)]
     )
+    if features == "grid":
+        phi = interpolation(low, high, [2 * grid - 1, *[grid] * (D - 1)], A)
+    elif features == "fourier":
+        phi = fourier(low, high, order, A)
+    level = level_of(lead, mean, std, holding, backlog, disposal)
+    costs = (price, holding, backlog, disposal, lost)
+    data = (costs, (mean, std, most), float(min(round(mean), orders)), life, limit)
     return Problem(
-        model=CompiledModel(A, _initial, _step, (price,), state_shape=(3,), state_dtype=np.float64),
+        model=CompiledModel(A, _initial, _step, data, state_shape=(D,), state_dtype=np.float64),
         features=phi,
         discount=discount,
         reward_range=(-worst, 0.0),
+        baseline=(f"base-stock at {level}", base_stock(level, orders)),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ...base import InputError, as_choice
+from ...base import InputError, IntArray, States, as_choice
 from ...features import CompiledFeatures, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
@@ -106,6 +106,15 @@ def _politex(data, states, out):
                 weight[n, a, i] = weight[n, 0, i]
 
 
+def serve_the_longest(states: States) -> IntArray:
+    """Each server serves the longer of its two queues; ties go to queues 4 and 3."""
+    x = np.asarray(states)
+    return np.asarray(2 * (x[:, 3] >= x[:, 0]) + (x[:, 2] >= x[:, 1]), dtype=np.int64)
+
+
+_LONGEST = ("serve the longest", serve_the_longest)
+
+
 def queue_network(features: str = "politex", buffer: int = 200, discount: float = 0.99) -> Problem:
     """Four queues on two servers, routes 1 -> 2 -> out and 3 -> 4 -> out: 1.6 x 10^9 states, 4 actions.
 
@@ -117,7 +126,8 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
     Published AVERAGE total lengths: serving the longest queue 45.0 (45.7 here with ties to queues 4 and 3, 46.6 with
     ties to 1 and 2), first in first out 45.7, approximate LP 33.4, POLITEX and LSPI about 31. Serving a random
     non-empty queue gives 34.6, so beating "longest" proves nothing. Averages take tens of thousands of steps to
-    settle: a discount of 0.99 measures the first few hundred steps, 0.9999 comes close to the average.
+    settle: a discount of 0.99 measures the first few hundred steps, 0.9999 comes close to the average. Serving the longest
+    queue is the baseline; its value is 0.9936, that of the uniform policy 0.9917.
 
     `features=politex`: 1, x_i, and indicators that all queues of a pair or triplet hold jobs (d = 60),
     without a core set; `features=hat`: hat functions on nodes (0, 1, 4, 20, buffer) in each queue (d = m = 2,500, exact
@@ -139,6 +149,7 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
         model=CompiledModel(4, _empty, _step, data, state_shape=(4,), state_dtype=np.float64),
         features=phi,
         discount=discount,
+        baseline=_LONGEST,
     )
 
 
@@ -150,7 +161,8 @@ def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
     reward is 1 - (total length)/36; the start is proportional to exp(-0.9 total length). `features=hat`: hat functions on
     nodes (0, 1, 3, 9) in each queue (d = m = 1,024, exact core set); `features=polynomial`: 1, x_i, x_i x_j and the
     indicators of empty queues (d = 76), without a core set. With the latter, the policy that is greedy with respect to the
-    projection of Q* loses 0.063 of the difference between the uniform and the optimal value.
+    projection of Q* loses 0.063 of the difference between the uniform and the optimal value. The optimum is 0.8867, the
+    uniform policy has value 0.8420, and serving the longest queue, the baseline, 0.8639.
     """
     as_choice("queue-network-cut", ("hat", "polynomial"), features=features)
     states = np.array(list(itertools.product(range(_CUT + 1), repeat=4)))  # [X, 4]
@@ -169,6 +181,7 @@ def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
         features=phi,
         discount=discount,
         tabular=lambda: _tabular(states, nu0),
+        baseline=_LONGEST,
     )
 
 

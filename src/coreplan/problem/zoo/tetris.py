@@ -98,22 +98,44 @@ def _step(rng, data, states, actions, rewards, next_states):
 @njit(cache=True, nogil=True)
 def _describe(board, columns, out):
     """Column heights, their absolute differences, the largest height, holes, and 1; each divided by its maximum."""
-    rows, top, holes, before = board.shape[0], 0, 0, 0
-    for k in range(columns):
-        height, filled = 0, 0
-        for i in range(rows):
-            if (board[i] >> k) & 1:
-                height = i + 1
-                filled += 1
-        holes += height - filled
-        top = max(top, height)
-        out[k] = height / rows
-        if k > 0:
-            out[columns + k - 1] = abs(height - before) / rows
-        before = height
+    rows, top, holes, covered = board.shape[0], 0, 0, 0
+    out[:columns] = 0.0
+    for i in range(rows - 1, -1, -1):  # from above: a column's height is where it is first met
+        fresh, k = board[i] & ~covered, 0
+        if fresh and not top:
+            top = i + 1
+        while fresh:
+            if fresh & 1:
+                out[k] = i + 1
+            fresh, k = fresh >> 1, k + 1
+        covered |= board[i]
+        below = covered & ~board[i]
+        while below:
+            below &= below - 1
+            holes += 1
+    for k in range(columns - 1, 0, -1):
+        out[columns + k - 1] = abs(out[k] - out[k - 1]) / rows
+        out[k] /= rows
+    out[0] /= rows
     out[2 * columns - 1] = top / rows
     out[2 * columns] = holes / (rows * columns)
     out[2 * columns + 1] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def _same_placement(piece, action, masks, sizes, columns):
+    """The first action that places the piece as this one does: rotations may look the same, and columns are clipped."""
+    if not 0 <= piece < 7:
+        return action
+    rotation, column = action // columns, action % columns
+    for earlier in range(rotation):
+        same = True
+        for i in range(masks.shape[2]):
+            same &= masks[piece, earlier, i] == masks[piece, rotation, i]
+        if same:
+            rotation = earlier
+            break
+    return rotation * columns + min(column, columns - sizes[piece, rotation, 1])
 
 
 @njit(cache=True, nogil=True)
@@ -122,6 +144,10 @@ def _features(data, states, out):
     board = np.empty(rows, dtype=np.int64)
     for n in range(states.shape[0]):
         for a in range(out.shape[1]):
+            same = _same_placement(states[n, rows], a, masks, sizes, columns)
+            if same < a:
+                out[n, a] = out[n, same]
+                continue
             lines = -1 if states[n, rows + 1] else place(states[n], a, masks, sizes, columns, board)
             if lines < 0:
                 out[n, a] = 0.0 if 0 <= states[n, rows] < 7 else np.nan
