@@ -157,7 +157,7 @@ def test_forbidden_actions_are_never_queried():
         (lambda: Grow(horizon=0.5), "at least 1"),
         (lambda: Grow(ridge=-1), "positive"),
         (lambda: plan(coreplan.make("river-linear"), planner=Grow(), budget=20), "Raise the budget"),
-        (lambda: plan(coreplan.make("mountain-car:grid=100"), planner=Grow(), budget=1000), "d = 30000"),
+        (lambda: plan(coreplan.make("river-linear"), planner=Grow(), budget=10**13), "smaller budget"),
     ],
 )
 def test_bad_settings(make, words):
@@ -174,7 +174,7 @@ def test_features_that_tell_no_action_apart_are_said():
 
     blind = Problem(base.model, FunctionFeatures(phi, 2, 6, 1.0), 0.9)
     result = plan(blind, planner=Grow(), budget=2000, seed=0)
-    assert result.status is Status.DOUBTFUL and "tell actions apart" in result.reason
+    assert result.status is Status.DOUBTFUL and "features of its own" in result.reason
 
 
 def test_one_action_is_no_reason_for_doubt():

@@ -1,16 +1,17 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
 from .beliefs import Beliefs
-from .ends import Ends, completed, exits, noticed, which_end
+from .ends import Ends, completed, exits, noticed, unmoved, which_end
+from .grouping import quadratics, supports
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
-from .lstd import Equations, WeightedSamples, differ, gram, greedy, kept_gain
+from .lstd import Equations, WeightedSamples, differ, greedy, kept_gain
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .policy_iteration import LARGE, FixedPoint, SampledModel
 from .repeats import Trial, check_solved, repeated_pairs, share_below
 from .ridge import choose_ridge
-from .room import Room
+from .room import Room, require_fit
 from .samples import (
     GROWING,
     Stored,
@@ -29,10 +30,12 @@ from .samples import (
     stored,
     without_room,
 )
+from .systems import BASIS, gram, is_large
 from .thinning import Thinning
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
 __all__ = [
+    "BASIS",
     "FORMS",
     "GROWING",
     "LARGE",
@@ -72,6 +75,7 @@ __all__ = [
     "greedy",
     "grown",
     "initial_features",
+    "is_large",
     "kept_gain",
     "losses",
     "lower_mean",
@@ -81,7 +85,9 @@ __all__ = [
     "next_size",
     "no_rows",
     "noticed",
+    "quadratics",
     "repeated_pairs",
+    "require_fit",
     "rescale",
     "share_below",
     "sobol",
@@ -89,6 +95,8 @@ __all__ = [
     "solve_pair",
     "solve_sampled",
     "stored",
+    "supports",
+    "unmoved",
     "which_end",
     "without_room",
 ]

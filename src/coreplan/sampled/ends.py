@@ -1,8 +1,12 @@
 """Ends of episodes, noticed from samples alone.
 
-An *end* is a state that no action leaves. It is recognised by its features f, which are equal for all actions: every sampled
-pair with features f led to a state whose features are f again, for every action, and paid the same reward r. Its value
-r / (1 - gamma) is then known exactly, and a fit need not estimate it.
+An *end* is a state that no action leaves. Every sample taken there led back to it and paid the same reward r, whatever the
+action. Its value r / (1 - gamma) is then known exactly, and a fit need not estimate it.
+
+States are told apart by the features of all their actions, as hashes of 64 bits; coordinates with weight 0 do not count. A
+sample *stays* where the features of its pair are again those of that action at the next state. For features that are equal
+for all actions, as those of an end often are, that is enough, so that episodes may end in different states. Other features
+may be too coarse to show a move; there the next state must be the state itself, to the last bit.
 """
 
 from __future__ import annotations
@@ -11,19 +15,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from ..base import FloatArray, IntArray
+from ..base import FloatArray, IntArray, States
 from ..features import UNAVAILABLE, Sparse
 
 LEAST = 30  # samples at an end before it counts as one: a state that is left one time in ten passes 4% of the time
 MOST = 64  # ends; of more, those that were sampled most often
 
+Hashes = NDArray[np.uint64]
+
 
 class Ends(NamedTuple):
     """The ends that were noticed, by their features and rewards."""
 
-    index: IntArray  # type: ignore[assignment]  # [e, K]; hides tuple.index on purpose
-    weight: FloatArray  # [e, K]
+    index: IntArray  # type: ignore[assignment]  # [e, A, K]; hides tuple.index on purpose
+    weight: FloatArray  # [e, A, K]
     rewards: FloatArray  # [e]
 
 
@@ -36,83 +43,118 @@ class Exits(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _equal(index, weight, f_index, f_weight):
-    same = True
-    for i in range(f_index.shape[0]):
-        same = same and index[i] == f_index[i] and weight[i] == f_weight[i]
-        if not same:
-            break
-    return same
+def _mixed(h, x):
+    """The hash h with one more number x (the finaliser of splitmix64)."""
+    z = (h ^ x) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
-def _is(index, weight, f_index, f_weight):
-    """Whether every available action of a state, features `[A, K]`, has the features f `[K]`."""
-    some = False
-    for a in range(index.shape[0]):
-        if weight[a, 0] != UNAVAILABLE:
-            some = True
-            if not _equal(index[a], weight[a], f_index, f_weight):
-                return False
-    return some
-
-
-@njit(cache=True, nogil=True)
-def _stays(pair, next_phi, out):
+def _hash_rows(index, weight, bits, out):
+    """Hashes of the sparse rows `[n, A, K]`; `bits` are those of their weights. 0 where an action is unavailable."""
     for n in range(out.shape[0]):
-        out[n] = _is(next_phi.index[n], next_phi.weight[n], pair.index[n], pair.weight[n])
+        for a in range(out.shape[1]):
+            h = np.uint64(1)
+            for k in range(index.shape[2]):
+                if weight[n, a, k] != 0.0:
+                    h = _mixed(_mixed(h, np.uint64(index[n, a, k])), bits[n, a, k])
+            out[n, a] = np.uint64(0) if weight[n, a, 0] == UNAVAILABLE else h
 
 
 @njit(cache=True, nogil=True)
-def _is_left(pair, stays, rewards, f_index, f_weight, reward):
-    """Whether a pair with the features f led elsewhere, or paid another reward."""
-    for n in range(stays.shape[0]):
-        if _equal(pair.index[n], pair.weight[n], f_index, f_weight) and (
-            not stays[n] or rewards[n] != reward
-        ):
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _matched(phi, index, weight, out):
-    """The number of the end that each state, features `[n, A, K]`, is; -1 if it is none."""
+def _hash_states(rows, out):
     for n in range(out.shape[0]):
-        out[n] = -1
-        for e in range(index.shape[0]):
-            if _is(phi.index[n], phi.weight[n], index[e], weight[e]):
-                out[n] = e
-                break
+        out[n] = np.uint64(2)
+        for a in range(rows.shape[1]):
+            out[n] = _mixed(out[n], rows[n, a])
 
 
-def noticed(pair: Sparse, next_phi: Sparse, rewards: FloatArray) -> Ends:
-    """The ends among N samples: features `[N, K]` of the pairs, `[N, A, K]` of the next states, and rewards `[N]`."""
-    stays = np.empty(len(rewards), dtype=np.bool_)
-    _stays(pair, next_phi, stays)
-    rows = np.flatnonzero(stays)
-    keys = np.concatenate([pair.index[rows].astype(np.float64), pair.weight[rows]], axis=1)
-    _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    first = rows[first[np.argsort(-count, kind="stable")][: min(MOST, int((count >= LEAST).sum()))]]
-    left = [_is_left(pair, stays, rewards, pair.index[n], pair.weight[n], rewards[n]) for n in first]
-    kept = first[~np.array(left, dtype=np.bool_)]
-    return Ends(pair.index[kept], pair.weight[kept], rewards[kept])
+def _rows(phi: Sparse) -> Hashes:
+    """Hashes `[n, A]` of the features of every action, `[n, A, K]`."""
+    weight = np.ascontiguousarray(phi.weight, dtype=np.float64)
+    out = np.empty(weight.shape[:2], dtype=np.uint64)
+    _hash_rows(phi.index, weight, weight.view(np.uint64), out)
+    return out
+
+
+def _rows_at(phi: Sparse, which: IntArray) -> Hashes:
+    """Hashes `[n, A]` of the features of the states `which [n]`; few states are copied at a time."""
+    out = np.empty((len(which), phi.weight.shape[1]), dtype=np.uint64)
+    for start in range(0, len(which), 1024):
+        part = which[start : start + 1024]
+        out[start : start + 1024] = _rows(Sparse(phi.index[part], phi.weight[part]))
+    return out
+
+
+def _pairs(phi: Sparse) -> Hashes:
+    """Hashes `[n]` of the features of pairs, `[n, K]`."""
+    return _rows(Sparse(phi.index[:, None], phi.weight[:, None]))[:, 0]
+
+
+def _states(rows: Hashes) -> Hashes:
+    out = np.empty(len(rows), dtype=np.uint64)
+    _hash_states(rows, out)
+    return out
+
+
+def unmoved(states: States, next_states: States) -> Any:
+    """Which next states are the states themselves, to the last bit: bool `[N]`."""
+    return (states == next_states).reshape(len(states), -1).all(axis=1)
+
+
+def noticed(pair: Sparse, actions: IntArray, next_phi: Sparse, rewards: FloatArray, same: Any) -> Ends:
+    """The ends among N samples: features `[N, K]` of the pairs, `[N, A, K]` of the next states, and rewards `[N]`.
+
+    `same [N]` says whether the next state is the state itself (see `unmoved`).
+    """
+    at, n = _pairs(pair), np.arange(len(actions))  # [N]
+    rows = np.flatnonzero(_pairs(Sparse(next_phi.index[n, actions], next_phi.weight[n, actions])) == at)
+    to = _rows_at(next_phi, rows)  # [n, A], of those that may stay
+    shared = ((to == at[rows, None]) | (to == 0)).all(axis=1)
+    stays = shared | same[rows]
+    rows, to = rows[stays], to[stays]
+    left = np.concatenate([np.delete(at, rows), _several(at, rewards)])
+    _, first, count = np.unique(_states(to), return_index=True, return_counts=True)
+    kept = (count >= LEAST) & ~np.isin(to[first], left).any(axis=1)
+    first = rows[first[kept][np.argsort(-count[kept], kind="stable")][:MOST]]
+    return Ends(next_phi.index[first], next_phi.weight[first], rewards[first])
+
+
+def _several(at: Hashes, rewards: FloatArray) -> Hashes:
+    """The pairs that did not always pay the same."""
+    pairs, number = np.unique(at, return_inverse=True)
+    least, largest = np.full(len(pairs), np.inf), np.full(len(pairs), -np.inf)
+    np.minimum.at(least, number, rewards)
+    np.maximum.at(largest, number, rewards)
+    return np.asarray(pairs[least < largest])
 
 
 def which_end(phi: Sparse, ends: Ends) -> IntArray:
     """The number of the end that each state is, `[n]`; -1 for a state that is none. Features `[n, A, K]`."""
     out = np.full(len(phi.weight), -1, dtype=np.int64)
     if len(ends.rewards):
-        _matched(phi, ends.index, ends.weight, out)
+        known = _rows(Sparse(ends.index, ends.weight))
+        first = _pairs(Sparse(phi.index[:, 0], phi.weight[:, 0]))
+        rows = np.flatnonzero(np.isin(first, known[:, 0]))  # only these can be ends
+        found = _states(_rows_at(phi, rows))[:, None] == _states(known)
+        some = found.any(axis=1)
+        out[rows[some]] = found[some].argmax(axis=1)
     return out
 
 
 def exits(pair: Sparse, next_phi: Sparse, ends: Ends) -> Exits:
     """Which samples were taken at an end, and which lead to one. If all were taken at ends, none count as such."""
-    inside = which_end(Sparse(pair.index[:, None], pair.weight[:, None]), ends) >= 0
-    to = which_end(next_phi, ends)
+    n = len(pair.weight)
+    inside, to = np.zeros(n, dtype=np.bool_), np.full(n, -1, dtype=np.int64)
+    if len(ends.rewards):
+        rows = _rows(Sparse(ends.index, ends.weight))
+        inside = np.isin(_pairs(pair), rows[rows != 0])
+        to = which_end(next_phi, ends)
     if inside.all():
         inside, to = np.zeros_like(inside), np.full_like(to, -1)
-    rewards = np.zeros(len(to))
+    rewards = np.zeros(n)
     rewards[to >= 0] = ends.rewards[to[to >= 0]]
     return Exits(inside, to >= 0, rewards)
 
@@ -122,8 +164,9 @@ def completed(theta: FloatArray, ends: Ends, free: Any, discount: float) -> None
 
     `free [d + 1]` says which coordinates these are: an end that has a feature of its own leaves it to no other state.
     """
-    for index, weight, reward in zip(*ends, strict=True):
-        own = free[index] & (weight != 0.0)
-        if own.any():
-            lack = reward / (1.0 - discount) - weight @ theta[index]
-            theta[index[own]] += lack * weight[own] / (weight[own] @ weight[own])
+    for indices, weights, reward in zip(*ends, strict=True):
+        for index, weight in zip(indices, weights, strict=True):
+            own = free[index] & (weight != 0.0)
+            if own.any() and weight[0] != UNAVAILABLE:
+                lack = reward / (1.0 - discount) - weight @ theta[index]
+                theta[index[own]] += lack * weight[own] / (weight[own] @ weight[own])

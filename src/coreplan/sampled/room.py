@@ -12,6 +12,15 @@ from ..features import entries, is_sparse
 from .policy_iteration import LARGE
 
 
+def require_fit(what: str, size: float, cure: str) -> None:
+    """Raise InputError if `size` bytes, for `what` a planner would do, are more than may be used."""
+    most = SHARE * available_memory()
+    if size > most:
+        raise InputError(
+            f"{what}, about {size / 1e9:.3g} GB, and {most / 1e9:.3g} GB may be used here. {cure}"
+        )
+
+
 @dataclass(frozen=True)
 class Room:
     """The memory for samples of a planner that solves on them through a frame of core features."""

@@ -147,11 +147,15 @@ def no_rows(n_actions: int) -> dict[str, Any]:
     )._asdict()  # fmt: skip
 
 
-def grown(state: Any, filled: int, rows: Mapping[str, Any]) -> Any:
-    """The state with `rows` written after the first `filled` rows of the fields of these names; full arrays are doubled."""
+def grown(state: Any, filled: int, rows: Mapping[str, Any], most: int = 0) -> Any:
+    """The state with `rows` written after the first `filled` rows of the fields of these names; full arrays are doubled.
+
+    If `most` rows are expected, there is room for all of them as soon as an eighth is filled: large arrays are then copied
+    no more, and memory that is not yet written to is not yet taken.
+    """
     more = max(len(values) for values in rows.values())
     if filled + more > max(len(getattr(state, name)) for name in rows):
-        room = max(2 * filled, filled + more)
+        room = max(2 * filled, filled + more, most if 8 * filled >= most else 0)
         bigger = {}
         for name, values in rows.items():
             bigger[name] = np.zeros((room if len(values) else 0, *values.shape[1:]), dtype=values.dtype)

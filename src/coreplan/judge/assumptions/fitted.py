@@ -47,7 +47,7 @@ def fit(problem: Problem, frame: Frame, drawn: Transitions) -> Fit:
         next_phi=with_constant(drawn.phi, d), w=np.ones(len(drawn)),
     )  # fmt: skip
     equations = Equations(samples, d, ridge=1e-6)
-    theta = equations.iterate(drawn.rewards, gamma, np.zeros(d + 1))
+    theta = equations.solve(gamma, np.zeros(d + 1))
     own = equations.uniform(gamma)
     policies = SoftmaxPolicy(theta[:-1], math.inf, problem.features), SoftmaxPolicy.uniform(problem.features)
     greedy, uniform = (

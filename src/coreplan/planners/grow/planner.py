@@ -20,41 +20,50 @@ from ...sampled import (
     gram,
     greedy,
     kept_gain,
-    noticed,
+    require_fit,
     which_end,
 )
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import Earlier, Planner, ReadOut, Setup
-from .checking import check_ends, check_samples, check_systems
-from .kernels import absorb_all, inverse, leverage, measured, pick, uncertainty
+from ..protocol import Earlier, ReadOut, Setup
+from .checking import check_ends, check_race, check_samples, check_systems
+from .kernels import absorb_all, first_S, inverse, leverage, measured, no_gram, pick, uncertainty
+from .race import POOL, Racing, race_actions, remembered, stepped
 from .state import (
     CHAINS,
     CURIOUS,
+    DRAW,
     ENDS,
+    GATHER,
     GREEDY,
+    RACE,
+    RACING,
     STORED,
     UNIFORM,
     State,
+    alike,
     appended,
     available,
     ends_of,
     features,
+    noisy,
+    noticed_ends,
     random_action,
+    room,
     samples,
 )
 
 RANDOM = 0.1  # fraction of random actions in a greedy chain
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
+NOISY, NOISELESS = 1e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
 BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
-LARGEST = 5000  # the largest dimension: d x d systems are solved, forty to eighty times per round
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Grow(Planner):
+class Grow(Racing):
     """Planning without a core set: least-squares policy iteration on pairs that the planner finds by itself.
 
     In each round, chains of states are rolled out by querying next states again, and at every visited state EVERY
@@ -65,6 +74,9 @@ class Grow(Planner):
     Then it examines every next state that it has SEEN: if phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
     reach that the samples do not cover. As long as there are such places, most chains are sent there, step by step.
 
+    If no noise was seen, 15% of the budget goes to a race: the policies of the last rounds and other fits to the samples
+    are rolled out from common initial states, and the best is returned (`race.py`).
+
     The result is doubtful if such a place is left at the end, if all rewards were the same, or if policies fitted on two
     halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
 
@@ -72,22 +84,25 @@ class Grow(Planner):
     ----------
     rounds: the number of rounds, each with one solve; at least 2.
     horizon: the policy is fitted with discount 1 - horizon (1 - gamma); at least 1.
-    ridge: of the least squares, relative to the features' size; positive.
+    ridge: of the least squares, relative to the features' size; positive. None: 1e-2, or 1e-3 if no noise was seen.
 
-    No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes up to 30 A K bytes of
-    memory per query for features with K nonzeros, and solves d x d systems: seconds for d in the hundreds, many minutes for
-    thousands.
+    No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes up to 12 A K bytes of
+    memory per query for features with K nonzeros. Up to d = 1,500 it solves d x d systems. Above, it solves them by products
+    with the samples (`sampled/systems.py`), in O(K) per sample and product: 50,000 queries at d = 100,000 with 8 nonzeros
+    take half a minute. The frontier is then that of the coordinates (`kernels.py`).
     """
 
     name: ClassVar[str] = "grow"
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 100_000
-    growing: ClassVar[frozenset[str]] = frozenset(STORED + CHAINS + ENDS)
-    visited: ClassVar[frozenset[str]] = frozenset({"chain_states", "states", "next_states"})
+    growing: ClassVar[frozenset[str]] = frozenset(STORED + CHAINS + ENDS + RACING)
+    visited: ClassVar[frozenset[str]] = frozenset(
+        {"chain_states", "states", "next_states", "pool_states", "run_states"}
+    )
 
     rounds: int = 20
     horizon: float = 1.25
-    ridge: float = 1e-2
+    ridge: float | None = None
 
     def __post_init__(self) -> None:
         settle(self, as_count, "rounds", least=2)
@@ -95,17 +110,17 @@ class Grow(Planner):
         settle(self, as_number, "horizon", what="a finite number of at least 1", good=lambda h: h >= 1.0)
 
     def resolve(self, setup: Setup) -> Grow:
-        if setup.dimension > LARGEST:
-            raise InputError(
-                f"Grow solves d x d systems and these features have d = {setup.dimension}, more than {LARGEST}. Use fewer "
-                "features, or features that carry a core set with a planner that needs one."
-            )
         least = self.rounds * setup.n_actions
         if setup.budget < least:
             raise InputError(
                 f"A budget of {setup.budget} queries is below {least}: Grow queries every action at each state it visits, "
                 f"in {self.rounds} rounds. Raise the budget."
             )
+        require_fit(
+            f"Grow would store the features of {setup.budget:,} next states, and solve systems of size {setup.dimension:,}",
+            room(setup),
+            "Give a smaller budget, or fewer features.",
+        )
         return self.bind(setup)
 
     # Ask and tell.
@@ -117,25 +132,35 @@ class Grow(Planner):
         indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
         return State(
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
-            leverage=math.inf, S=np.eye(d1), gram=np.zeros((d1, d1)), end_index=index,
-            end_weight=weight, end_rewards=none, gain_kept=1.0, kind=no_int, ends=none,
+            leverage=math.inf, S=first_S(d1 - 1), gram=no_gram(d1 - 1), end_index=indices,
+            end_weight=weights, end_rewards=none, gain_kept=1.0, phase=GATHER, random=-1, raced=0,
+            heats=0, recent=np.zeros((0, d1)), rivals=np.zeros((0, d1)), scores=none, counts=no_int, pool_states=none,
+            pool_index=indices, pool_weight=weights, run_live=no_int, run_rival=no_int, run_start=no_int, run_step=0,
+            run_sum=none, run_states=none, run_index=indices, run_weight=weights, run_done=np.zeros((0, 0)), kind=no_int,
+            ends=none,
             chain_states=none, chain_index=indices, chain_weight=weights, states=none, actions=no_int, next_states=none,
             pair_index=index, pair_weight=weight, next_index=indices, next_weight=weights, rewards=none, importance=none,
             doubt=none,
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
-        if len(state.kind) == 0:
+        if len(state.kind) == 0 or state.phase == DRAW:
             return 0
+        if state.phase == RACE:
+            return len(state.run_rival)
         size = int(available(state.chain_weight).sum())
-        return size if state.filled + size <= self.setup.budget else None
+        return size if self.told(state) + size <= self._gathered(state) else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
         if self.size(state) is None:
             return None
-        if len(state.kind) == 0:
+        if self.size(state) == 0:
             empty = np.zeros(0, dtype=np.int64)
-            return Ask(states=np.zeros(0), actions=empty, n_initial=self._chains)
+            return Ask(
+                states=np.zeros(0), actions=empty, n_initial=POOL if state.phase == DRAW else self._chains
+            )
+        if state.phase == RACE:
+            return Ask(states=state.run_states, actions=race_actions(state))
         chain, action = np.nonzero(available(state.chain_weight))
         return Ask(states=state.chain_states[chain], actions=action, n_initial=int(state.ends.sum()))
 
@@ -149,12 +174,18 @@ class Grow(Planner):
             kind = np.full(self._chains, UNIFORM)
             chains: dict[str, Any] = dict(zip(CHAINS[2:], fresh, strict=True))
             return state._replace(kind=kind, ends=self._draw_ends(self._chains, rng), **chains)
+        if state.phase == DRAW:
+            assert fresh is not None
+            return self._drawn(state, fresh)
         assert answers.next_features is not None
         next_phi = with_constant(answers.next_features, d)
+        if state.phase == RACE:
+            return self._raced(stepped(state, answers, next_phi, self.setup.discount))
         chain, action = np.nonzero(available(state.chain_weight))
         before = state.filled
-        state = appended(state, chain, action, answers, next_phi)
-        state = self._move(state, chain, action, answers.next_states, next_phi, rng)
+        state = appended(state, chain, action, answers, next_phi, self.setup.budget)
+        if before:  # the first pairs are asked twice: is there noise?
+            state = self._move(state, chain, action, answers.next_states, next_phi, rng)
         if fresh is not None:
             for name, values in zip(CHAINS[2:], fresh, strict=True):
                 getattr(state, name)[state.ends > 0] = values
@@ -201,38 +232,48 @@ class Grow(Planner):
     # Rounds.
 
     def _round_is_over(self, state: State) -> bool:
-        k, budget = state.rounds, self.setup.budget
+        k, budget = state.rounds, self._gathered(state)
         # If the budget was raised after the last round, further rounds have the length of the new budget's rounds.
         done = budget * (k + 1) // self.rounds if k < self.rounds else state.solved + budget // self.rounds
         size = self.size(state)
-        return size is None or state.filled + size > done
+        return size is None or self.told(state) + size > done
 
     def _next_round(self, state: State) -> State:
         """Solve on all samples, then give the chains new tasks."""
         n, setup = state.filled, self.setup
-        pair, next_phi = features(state, n)
-        ends = noticed(pair, next_phi, state.rewards[:n])
+        ends = noticed_ends(state, n)
         state = state._replace(end_index=ends.index, end_weight=ends.weight, end_rewards=ends.rewards)
-        s = samples(state, n)
-        equations = Equations(s, setup.dimension, self.ridge)
+        s, ridge = samples(state, n), self._ridge(state)
+        equations = Equations(s, setup.dimension, ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
-        theta = equations.iterate(equations.targets(discount), discount, state.theta)
+        theta = equations.solve(discount, state.theta)
         new = slice(state.solved, n)
         gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
-        S = inverse(state.gram, n)
+        k = s.phi.weight.shape[1]
+        S = inverse(state.gram, n, k)
         state.doubt[:n] = measured(s.next_phi, S, state.doubt[:n], new.start)
         state = state._replace(
             rounds=state.rounds + 1,
             solved=n,
             theta=theta,
+            recent=remembered(state, theta),
+            random=int(noisy(state, n)),
+            phase=GATHER,
             half=theta if state.rounds < (self.rounds + 1) // 2 else state.half,
             S=S,
             leverage=float(state.doubt[:n].max()),
         )
         if self.size(state) is None:
-            return state._replace(gain_kept=float(kept_gain(s, setup.dimension, self.ridge, discount)))
-        bonus = uncertainty(s.phi, inverse(state.gram, n, floor=0.01))
-        return self._sent(state._replace(curious=equations.iterate(bonus, discount, state.curious)))
+            state = state._replace(gain_kept=float(kept_gain(s, setup.dimension, ridge, discount)))
+            return self._to_the_race(state, s)
+        bonus = uncertainty(s.phi, inverse(state.gram, n, k, floor=0.01))
+        return self._sent(
+            state._replace(curious=equations.iterate(bonus, discount, state.curious, (0.0, 1.0)))
+        )
+
+    def _ridge(self, state: State) -> float:
+        """What was given; else as much as noise asks for."""
+        return self.ridge if self.ridge is not None else NOISY if noisy(state, state.filled) else NOISELESS
 
     def _sent(self, state: State) -> State:
         """Give the chains new kinds: more are curious while there is a frontier, or while all rewards were the same."""
@@ -240,7 +281,9 @@ class Grow(Planner):
         blind = np.ptp(state.rewards[:n]) == 0
         m = max(1, round(c * (0.75 if blind or state.leverage > 1 else 0.25)))
         kind = np.full(c, UNIFORM)
-        kind[:m], kind[m : m + (c - m) * 2 // 3] = CURIOUS, GREEDY
+        # Without noise greedy chains hardly differ from one another, and many of them would outweigh all other samples.
+        acting = (c - m) * 2 // 3 if noisy(state, n) else (c - m) // 3
+        kind[:m], kind[m : m + acting] = CURIOUS, GREEDY
         state = state._replace(kind=kind)
         return self._relocated(state, least=0.0 if blind else 1.0)
 
@@ -250,24 +293,18 @@ class Grow(Planner):
         absorb_all(
             Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
         )
-        leverage(
-            Sparse(state.next_index[:n], state.next_weight[:n]),
-            state.S,
-            np.arange(before, n),
-            state.doubt[before:n],
-        )
+        leverage(features(state, n)[1], state.S, np.arange(before, n), state.doubt[before:n])
         return self._relocated(state, least=1.0)
 
     def _relocated(self, state: State, least: float) -> State:
         n, curious = state.filled, np.flatnonzero(state.kind == CURIOUS)
         bounds = state.doubt[:n]
-        places = pick(
-            Sparse(state.next_index[:n], state.next_weight[:n]), state.S, bounds, len(curious), least
-        )
+        next_phi = features(state, n)[1]
+        places = pick(next_phi, state.S, bounds, len(curious), least)
         for chain, place in zip(curious, places, strict=False):
             state.chain_states[chain] = state.next_states[place]
-            state.chain_index[chain] = state.next_index[place]
-            state.chain_weight[chain] = state.next_weight[place]
+            state.chain_index[chain] = next_phi.index[place]
+            state.chain_weight[chain] = next_phi.weight[place]
         return state._replace(leverage=float(bounds.max()))
 
     # Results.
@@ -289,7 +326,7 @@ class Grow(Planner):
     def _evaluated(self, state: State, policy: FloatArray) -> Beliefs:
         equations = Equations(samples(state, state.solved), self.setup.dimension, BELIEF)
         theta = equations.evaluate(policy, self.setup.discount)
-        completed(theta, ends_of(state), np.diag(equations.G) == 0.0, self.setup.discount)
+        completed(theta, ends_of(state), ~equations.sampled, self.setup.discount)
         return Beliefs(theta[:-1], float(theta[-1]))
 
     def earlier(self, state: State) -> Earlier | None:
@@ -308,16 +345,13 @@ class Grow(Planner):
         if state.leverage > 1:
             return doubts.UNEXPLORED(leverage=state.leverage)
         if state.gain_kept == 0 and choice:
-            return doubts.NO_GAIN()
+            return doubts.no_gain(alike(*features(state, min(n, 4096))[1]))
         if state.gain_kept < KEPT and choice:
             return doubts.HALVES_DISAGREE(kept=state.gain_kept)
         return None
 
     def saved(self, state: State) -> State:
         return state._replace(**{name: getattr(state, name)[: state.filled] for name in STORED})
-
-    def told(self, state: State) -> int:
-        return state.filled
 
     def check(self, state: State) -> None:
         like = self.init(np.random.default_rng(0))
@@ -329,6 +363,7 @@ class Grow(Planner):
         check_ends(state)
         checks.require_within(state, UNIFORM, CURIOUS, "kind")
         check_systems(state)
+        check_race(state, self.setup)
 
     def numbers(self, state: State) -> Mapping[str, float]:
         return {

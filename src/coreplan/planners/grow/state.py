@@ -8,10 +8,15 @@ import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...features import UNAVAILABLE, Sparse
-from ...sampled import Ends, WeightedSamples, exits, grown
+from ...sampled import BASIS, Ends, WeightedSamples, exits, grown, is_large, noticed, unmoved
 from ...simulate import Answers
+from ..setup import Setup
 
 UNIFORM, GREEDY, CURIOUS = 0, 1, 2  # kinds of chains: the policy that a chain of states follows
+GATHER, DRAW, RACE, OVER = range(
+    4
+)  # phases: samples; initial states for the race; the race; a policy is chosen
+RECENT = 14  # rounds whose policies take part in the race
 CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
 
 
@@ -25,12 +30,32 @@ class State(NamedTuple):
     half: FloatArray  # [d + 1], theta of the round with half of the samples; zero before it
     curious: FloatArray  # [d + 1], of the curious policy, which goes where little is known
     leverage: float  # the largest phi' (n G + g I)^-1 phi of a next state; infinite before the first solve
-    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier
-    gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds
-    end_index: IntArray  # [e, K], the features of the ends that were noticed by the last solve
+    S: FloatArray  # [d + 1, d + 1]: (sum phi phi' + g I)^-1, kept up to date while there is a frontier; diagonal [d + 1, 1]
+    gram: FloatArray  # [d + 1, d + 1]: sum phi phi' over the pairs of finished rounds; diagonal [d + 1, 1] if d is large
+    end_index: IntArray  # [e, A, K], the features of the ends that were noticed by the last solve
     end_weight: FloatArray
     end_rewards: FloatArray  # [e]
     gain_kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
+    phase: int
+    random: int  # 1 if the simulator has shown noise, 0 if not, -1 before the first solve
+    raced: int  # queries of races
+    heats: int  # of this race
+    recent: FloatArray  # [<= RECENT, d + 1], theta of the last rounds
+    rivals: FloatArray  # [q, d + 1], of this race
+    scores: FloatArray  # [q], sums of returns
+    counts: IntArray  # [q], how many
+    pool_states: States  # [s, ...], initial states of this race
+    pool_index: IntArray  # [s, A, K]
+    pool_weight: FloatArray
+    run_live: IntArray  # [l], the rivals of this heat
+    run_rival: IntArray  # [k], of the rollouts that go on
+    run_start: IntArray  # [k], which of the heat's initial states
+    run_step: int
+    run_sum: FloatArray  # [k], returns so far
+    run_states: States  # [k, ...]
+    run_index: IntArray  # [k, A, K]
+    run_weight: FloatArray
+    run_done: FloatArray  # [l, starts], returns of all rollouts of this heat
     kind: IntArray  # [c], UNIFORM, GREEDY or CURIOUS
     ends: FloatArray  # [c]: 1 if the chain ends with the next step
     chain_states: States  # [c, ...]
@@ -41,8 +66,8 @@ class State(NamedTuple):
     next_states: States  # [N, ...]
     pair_index: IntArray  # [N, K]
     pair_weight: FloatArray
-    next_index: IntArray  # [N, A, K]
-    next_weight: FloatArray
+    next_index: IntArray  # [N, A, K], or [1, A, K] if it is the same for all
+    next_weight: FloatArray  # [N, A, K], or [N, 1, K] if it is the same for all actions
     rewards: FloatArray  # [N]
     importance: FloatArray  # [N]
     doubt: FloatArray  # [N]: an upper bound on the leverage of the pair's next state
@@ -50,17 +75,48 @@ class State(NamedTuple):
 
 STORED = State._fields[State._fields.index("states") :]
 ENDS = ("end_index", "end_weight", "end_rewards")
+RACING = tuple(
+    name
+    for name in State._fields[State._fields.index("recent") : State._fields.index("kind")]
+    if name != "run_step"
+)
 CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
 
 
 def features(state: State, n: int) -> tuple[Sparse, Sparse]:
     """Features of the first n pairs and of their next states."""
-    pair = Sparse(state.pair_index[:n], state.pair_weight[:n])
-    return pair, Sparse(state.next_index[:n], state.next_weight[:n])
+    pair, A = Sparse(state.pair_index[:n], state.pair_weight[:n]), state.next_index.shape[1]
+    shape = (n, A, state.next_weight.shape[2])
+    index = np.broadcast_to(state.next_index[:n], shape)  # views that take no memory
+    return pair, Sparse(index, np.broadcast_to(state.next_weight[:n], shape))
 
 
 def ends_of(state: State) -> Ends:
     return Ends(state.end_index, state.end_weight, state.end_rewards)
+
+
+def alike(index: IntArray, weight: FloatArray) -> bool:
+    """Whether the features of states, `[n, A, K]`, are the same for all their actions at most of these states."""
+    first = (weight == weight[:, :1]) & ((index == index[:, :1]) | (weight == 0.0))
+    return bool((first.all(axis=2) | ~available(weight)).all(axis=1).mean() > 0.5)
+
+
+def noisy(state: State, n: int) -> bool:
+    """Whether two of the first samples (4,096 at most of n) are of the same pair and have different answers."""
+    n = min(n, 4096)
+    asked, answered = (
+        np.column_stack([x[:n].reshape(n, -1), y[:n]])
+        for x, y in ((state.states, state.actions), (state.next_states, state.rewards))
+    )
+    _, first, pair = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    return bool((answered != answered[first[pair.reshape(-1)]]).any())
+
+
+def noticed_ends(state: State, n: int) -> Ends:
+    """The ends that the first n samples show."""
+    pair, next_phi = features(state, n)
+    same = unmoved(state.states[:n], state.next_states[:n])
+    return noticed(pair, state.actions[:n], next_phi, state.rewards[:n], same)
 
 
 def samples(state: State, n: int) -> WeightedSamples:
@@ -78,6 +134,13 @@ def samples(state: State, n: int) -> WeightedSamples:
     )
 
 
+def room(setup: Setup) -> float:
+    """Bytes that a run takes at most: features of pairs and of next states, and the systems."""
+    k, d1 = (setup.dimension if setup.nonzeros is None else setup.nonzeros) + 1, setup.dimension + 1
+    numbers = (BASIS + 16) * d1 if is_large(setup.dimension) else 8 * d1**2
+    return 13.0 * k * (setup.n_actions + 1) * setup.budget + 8.0 * numbers
+
+
 def available(weight: FloatArray) -> Any:
     return weight[:, :, 0] != UNAVAILABLE  # [c, A]
 
@@ -88,8 +151,10 @@ def random_action(available: Any, u: FloatArray) -> IntArray:
     return (available.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
 
 
-def appended(state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse) -> State:
-    """The state with the answers appended; full arrays are doubled."""
+def appended(
+    state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse, most: int
+) -> State:
+    """The state with the answers appended; there will be up to `most`."""
     n, more = state.filled, len(action)
     rows = {
         "states": state.chain_states[chain],
@@ -97,10 +162,33 @@ def appended(state: State, chain: IntArray, action: IntArray, answers: Answers, 
         "next_states": answers.next_states,
         "pair_index": state.chain_index[chain, action],
         "pair_weight": state.chain_weight[chain, action],
-        "next_index": next_phi.index,
-        "next_weight": next_phi.weight,
         "rewards": answers.rewards,
         "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
         "doubt": np.full(more, np.inf),
     }
-    return grown(state, n, rows)._replace(filled=n + more)
+    state, rest = _with_next(state, next_phi)
+    return grown(state, n, rows | rest, most)._replace(filled=n + more)
+
+
+def _with_next(state: State, next_phi: Sparse) -> tuple[State, dict[str, Any]]:
+    """The state, ready for features of next states; and the rows of them that are to be appended.
+
+    Dense features, and bases with a copy per action, name the same coordinates at every state: they are stored once. So are
+    weights that all actions share. The first features that differ have all written out.
+    """
+    n, (index, weight) = state.filled, next_phi
+    rows: dict[str, Any] = {"next_index": index, "next_weight": weight}
+    if n == 0:
+        state = state._replace(next_index=index[:1], next_weight=weight[:0, :1])
+    if len(state.next_index) == 1:
+        if (index == state.next_index).all():
+            del rows["next_index"]
+        else:
+            room = (len(state.rewards), *index.shape[1:])
+            state = state._replace(next_index=np.broadcast_to(state.next_index, room).copy())
+    if state.next_weight.shape[1] < weight.shape[1]:
+        if (weight == weight[:, :1]).all():
+            rows["next_weight"] = weight[:, :1]
+        else:
+            state = state._replace(next_weight=np.repeat(state.next_weight, weight.shape[1], axis=1))
+    return state, rows

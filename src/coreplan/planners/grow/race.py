@@ -1,0 +1,196 @@
+"""The race of `Grow`, where the simulator has no noise: rivals side by side from common initial states; the best is kept.
+
+Least squares with other ridges and horizons, or with a few samples less, may give a policy that earns half as much, and
+no quantity of the fit tells. Rollouts do. With noise they rarely can: what two good fits differ by drowns in it, and queries
+are worth more as samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...base import FloatArray, IntArray
+from ...features import Sparse
+from ...sampled import Equations, WeightedSamples, differ, greedy, which_end
+from ...simulate import Answers
+from ..protocol import Planner
+from .state import DRAW, OVER, RACE, RECENT, State, ends_of
+
+SHARE = 0.15  # of the budget, for the race
+LONGEST = 5.0  # horizons 1 / (1 - gamma) after which a rollout is cut
+ROOM = (
+    2.5  # horizons for which one rollout of each rival must be affordable: so many rivals there are at most
+)
+POOL = 64  # initial states that are drawn, and the most rollouts of one rival at a time
+FAMILY = (
+    (1.0, 1e-3),
+    (1.25, 1e-4),
+    (1.25, 3e-3),
+    (1.25, 1e-2),
+    (2.0, 1e-3),
+)  # horizon and ridge of other fits
+
+
+def rivals(state: State, samples: WeightedSamples, dimension: int, discount: float, most: int) -> FloatArray:
+    """The last theta, other fits to the samples, and earlier ones, `[q <= most, d + 1]`: each acts differently."""
+    kept = [state.theta]
+    for other in _candidates(state, samples, dimension, discount):
+        if len(kept) >= most:
+            break
+        if all(differ(samples.next_phi, other, one) for one in kept):
+            kept.append(other)
+    return np.array(kept)
+
+
+def _candidates(
+    state: State, samples: WeightedSamples, dimension: int, discount: float
+) -> Iterator[FloatArray]:
+    """The policies of earlier rounds, every fourth first, then every other, then all; in turn with other fits."""
+    back = np.arange(1, len(state.recent))  # rounds before the last
+    earlier = [
+        state.recent[-1 - k]
+        for step in (4, 2, 1)
+        for k in back
+        if k % step == 0 and (step == 4 or k % (2 * step))
+    ]
+    fits = list(FAMILY)
+    while earlier or fits:
+        if earlier:
+            yield earlier.pop(0)
+        if fits:
+            horizon, ridge = fits.pop(0)
+            short = max(0.0, 1 - horizon * (1 - discount))
+            yield Equations(samples, dimension, ridge).solve(short, state.theta)
+
+
+def remembered(state: State, theta: FloatArray) -> FloatArray:
+    """The thetas of the last rounds, `[<= RECENT, d + 1]`, with a new one."""
+    return np.concatenate([state.recent, theta[None]])[-RECENT:]
+
+
+def begun(state: State, live: IntArray, room: int) -> State:
+    """A heat: the rivals `live` from common initial states, twice as many as in the last one, which no heat has had yet."""
+    first = 2**state.heats - 1
+    s = min(2**state.heats, POOL - first, max(room // len(live), 1))
+    rival, start = np.repeat(live, s), np.tile(np.arange(s), len(live))
+    at = first + start
+    return state._replace(
+        heats=state.heats + 1, run_rival=rival, run_start=start, run_step=0, run_sum=np.zeros(len(rival)),
+        run_states=state.pool_states[at].copy(), run_index=state.pool_index[at], run_weight=state.pool_weight[at],
+        run_done=np.zeros((len(live), s)), run_live=live,
+    )  # fmt: skip
+
+
+def race_actions(state: State) -> IntArray:
+    """The greedy action of every rollout, by its own rival."""
+    actions, choice = (
+        np.zeros(len(state.run_rival), dtype=np.int64),
+        np.empty(len(state.run_rival), dtype=np.int64),
+    )
+    phi = Sparse(state.run_index, state.run_weight)
+    for k in np.unique(state.run_rival):
+        greedy(phi, state.rivals[k], choice)
+        who = state.run_rival == k
+        actions[who] = choice[who]
+    return actions
+
+
+def stepped(state: State, answers: Answers, next_phi: Sparse, discount: float) -> State:
+    """One step of all rollouts: those that have ended are worth what their end pays, for ever."""
+    ends = ends_of(state)
+    at = which_end(next_phi, ends)
+    total = state.run_sum + discount**state.run_step * answers.rewards
+    tail = np.where(at >= 0, ends.rewards[np.maximum(at, 0)] if len(ends.rewards) else 0.0, 0.0)
+    total = total + discount ** (state.run_step + 1) * tail / (1.0 - discount)
+    place = np.searchsorted(state.run_live, state.run_rival)
+    state.run_done[place, state.run_start] = total  # the last word of those that end, and of all so far
+    on = at < 0
+    assert answers.next_states is not None
+    return state._replace(
+        raced=state.raced + len(at), run_step=state.run_step + 1, run_rival=state.run_rival[on],
+        run_start=state.run_start[on], run_sum=total[on], run_states=answers.next_states[on].copy(),
+        run_index=next_phi.index[on], run_weight=next_phi.weight[on],
+    )  # fmt: skip
+
+
+def heat_over(state: State, left: int, discount: float) -> bool:
+    """Whether no rollout goes on: all have ended, are long enough, or cannot be paid."""
+    n = len(state.run_rival)
+    return n == 0 or n > left or state.run_step >= round(LONGEST / (1.0 - discount))
+
+
+def scored(state: State) -> State:
+    """The heat's returns, added to the scores of its rivals; the better half goes on (ties: the earlier rival)."""
+    scores, counts = state.scores.copy(), state.counts.copy()
+    scores[state.run_live] += state.run_done.sum(axis=1)
+    counts[state.run_live] += state.run_done.shape[1]
+    mean = scores[state.run_live] / counts[state.run_live]
+    order = np.argsort(-mean, kind="stable")[: max((len(mean) + 1) // 2, 1)]
+    return state._replace(
+        scores=scores, counts=counts, run_live=state.run_live[np.sort(order)], **no_runs(state)
+    )
+
+
+def race_over(state: State, left: int) -> bool:
+    """Whether one rival is left, or no initial states or queries for another heat."""
+    return len(state.run_live) < 2 or 2**state.heats - 1 >= POOL or len(state.run_live) > left
+
+
+def best(state: State) -> int:
+    """The rival with the largest mean return of those that are left."""
+    live = state.run_live
+    return int(live[np.argmax(state.scores[live] / np.maximum(state.counts[live], 1))])
+
+
+def no_runs(state: State) -> dict[str, Any]:
+    """Fields of a race without rollouts."""
+    return {
+        "run_rival": state.run_rival[:0], "run_start": state.run_start[:0], "run_sum": state.run_sum[:0],
+        "run_states": state.run_states[:0], "run_index": state.run_index[:0], "run_weight": state.run_weight[:0],
+        "run_done": state.run_done[:0], "run_step": 0,
+    }  # fmt: skip
+
+
+class Racing(Planner):
+    """The part of `Grow` that races: without noise, rollouts choose among the last policies and other fits."""
+
+    def _gathered(self, state: State) -> int:
+        """Queries before the race."""
+        return self.setup.budget - (int(SHARE * self.setup.budget) if state.random == 0 else 0)
+
+    def told(self, state: State) -> int:
+        return state.filled + state.raced
+
+    def _to_the_race(self, state: State, s: WeightedSamples) -> State:
+        left = self.setup.budget - self.told(state)
+        state = state._replace(phase=OVER)
+        if state.random or self.setup.n_actions == 1 or not np.ptp(state.rewards[: state.filled]):
+            return state
+        most = int(left * (1.0 - self.setup.discount) / ROOM)
+        theta = rivals(state, s, self.setup.dimension, self.setup.discount, most)
+        if len(theta) < 2:
+            return state
+        zero, none = np.zeros(len(theta)), np.zeros(len(theta), dtype=np.int64)
+        return state._replace(phase=DRAW, rivals=theta, scores=zero, counts=none, heats=0)
+
+    def _drawn(self, state: State, pool: tuple[Any, Any, Any]) -> State:
+        """Initial states have come: states, and the two arrays of their features."""
+        states, index, weight = pool
+        state = state._replace(pool_states=states, pool_index=index, pool_weight=weight)
+        return self._heat(state, np.arange(len(state.rivals)))
+
+    def _heat(self, state: State, live: IntArray) -> State:
+        return begun(state, live, self.setup.budget - self.told(state))._replace(phase=RACE)
+
+    def _raced(self, state: State) -> State:
+        """After a step of the race: on, or to the next heat, or to the policy that won."""
+        left = self.setup.budget - self.told(state)
+        if not heat_over(state, left, self.setup.discount):
+            return state
+        state = scored(state)
+        if not race_over(state, left):
+            return self._heat(state, state.run_live)
+        return state._replace(phase=OVER, theta=state.rivals[best(state)].copy(), **no_runs(state))
