@@ -40,6 +40,7 @@ from .features import (
     has_terminal,
     tree_features,
     tree_of,
+    tree_svg,
     with_features,
     with_terminal,
 )
@@ -122,6 +123,22 @@ class SoftmaxPolicy:
         )
         return int(actions[0]) if one else actions
 
+    def draw(self, x: int = 0, y: int = 1, *, at: Any = None, path: Any = None) -> str:
+        """A picture of the policy's tree in two coordinates, as SVG: see `features.tree_svg`. Colours are actions.
+
+        For policies of `Refine`, whose features are on a tree; `at` and `path` are states, without a terminal column.
+        """
+        tree = tree_of(self.features)
+        if tree is None:
+            raise InputError(
+                "Only a policy whose features are on a tree, such as that of Refine, can be drawn."
+            )
+
+        def greedy(states: FloatArray) -> Any:
+            return np.asarray(self.probabilities(states).argmax(axis=1))
+
+        return tree_svg(tree, x, y, at=at, actions=greedy, path=path)
+
     def _ready(self, states: Any) -> tuple[Features, States, bool]:
         """The features, the states as a batch, and whether one state was given."""
         if self.features is None:
@@ -155,7 +172,7 @@ class SoftmaxPolicy:
         """Read a policy; if `features` are given, check that they are the ones it was made for.
 
         A policy that brings its own features, on a tree, has them in the file: it acts without others. For such a policy
-        `features` may be those of the problem that it was planned for, a state's coordinates.
+        `features` may be those of the problem that it was planned for: a state's coordinates, or features with its box.
         """
         arrays, meta = files.read_npz(as_path("load", path=path), "coreplan policy", VERSION)
         theta, scale = arrays.get("theta", np.empty(())), arrays.get("scale", np.empty(()))
@@ -163,7 +180,12 @@ class SoftmaxPolicy:
         if not numbers or not np.isfinite(theta).all() or not float(scale) > 0:
             raise FileError(f"{path} is damaged: it holds no finite parameter vector and positive scale.")
         as_kind("SoftmaxPolicy.load", Features, "a feature map", optional=True, features=features)
-        if "tree_keys" in arrays and (features is None or bounds_of(features) is not None):
+        boxed = (
+            bounds_of(features) is not None or getattr(features, "box", None) is not None
+            if features
+            else True
+        )
+        if "tree_keys" in arrays and boxed:
             features = _with_tree(arrays, meta, features, path)
         if features is not None and fingerprint(features) != meta.get("fingerprint"):
             raise FileError(
@@ -217,6 +239,10 @@ def _with_tree(arrays: Any, meta: Any, features: Features | None, path: Any) -> 
         raise FileError(f"{path} is damaged: {error}.") from None
     if features is not None:
         theirs = bounds_of(features)
+        if features.n_actions == own.n_actions and _within(
+            features, tree
+        ):  # made within the box of other features
+            return own
         if features.n_actions != own.n_actions or theirs is None or not theirs.contains(tree.box):
             raise FileError(f"{path} was made for other features: the problem has other bounds or actions.")
         return with_features(features, own)
@@ -224,11 +250,22 @@ def _with_tree(arrays: Any, meta: Any, features: Features | None, path: Any) -> 
     return alone if fingerprint(alone) == meta.get("fingerprint") else None
 
 
+def _within(features: Features, tree: Tree) -> bool:
+    """Whether a tree was made within the box that other features declare."""
+    box: Any = getattr(features, "box", None)
+    if box is None or bounds_of(features) is not None:
+        return False
+    return bool(np.array_equal(box[0], tree.box.low) and np.array_equal(box[1], tree.box.high))
+
+
 def with_own_features(problem: Problem, policy: SoftmaxPolicy) -> Problem:
     """The problem as a judge of this policy sees it: with the features that its planner made, if it made any."""
     as_kind("with_own_features", Problem, "a Problem", problem=problem)
     own = policy_of("with_own_features", policy).features
-    if own is None or bounds_of(problem.features) is None or tree_of(own) is None:
+    tree = None if own is None else tree_of(own)
+    if own is None or tree is None or problem.mask is not None:
+        return problem
+    if bounds_of(problem.features) is None and not _within(problem.features, tree):
         return problem
     return replace(problem, features=own, core_pairs=None)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from coreplan.features import Box, Tree, checked, dense, grid_tree, interpolation, tree_features
+import coreplan
+from coreplan.features import Box, Tree, checked, dense, grid_tree, interpolation, tree_features, tree_svg
+from coreplan.features.drawing import COLOURS
 
 
 def split(tree: Tree, x, axis: int) -> Tree:
@@ -102,3 +106,42 @@ def test_trees_that_are_none(axis, child, keys):
         Tree(
             Box([0.0], [1.0]), np.array(axis, dtype=np.int64), np.array(child, dtype=np.int64), np.array(keys)
         )
+
+
+# Pictures.
+
+
+def drawn(text):
+    """The rectangles of a picture, left, bottom, right and top `[n, 4]`, and their colours."""
+    found = [
+        (fill, box)
+        for fill, path in re.findall(r'<path fill="(.*?)" d="(.*?)"/>', text)
+        for box in re.findall(r"M(\S+) (\S+?)H(\S+?)V(\S+?)H\S+?z", path)
+    ]
+    return np.array([[float(v) for v in box] for _, box in found]), [fill for fill, _ in found]
+
+
+def test_a_picture_shows_every_leaf_of_a_slice_once():
+    """A grid of 4 x 4 x 4 cells, drawn in coordinates 2 and 0: sixteen rectangles that fill the picture."""
+    tree = grid_tree(Box([0.0, -1.0, 5.0], [1.0, 1.0, 9.0]), 2)
+    boxes, fills = drawn(
+        tree_svg(tree, 2, 0, at=[0.5, 0.3, 6.0], actions=lambda s: (s[:, 2] > 7.0).astype(int))
+    )
+    assert len(boxes) == 16 and (boxes[:, 2:] - boxes[:, :2] == [120.0, -80.0]).all()
+    assert len(np.unique(boxes, axis=0)) == 16 and boxes.min() == 0.0 and boxes[:, 2].max() == 480.0
+    assert [fill == COLOURS[1] for fill in fills] == (boxes[:, 0] >= 240.0).tolist()
+    line = re.search(r'points="(.*?)"', tree_svg(tree, 2, 0, path=[[0.0, 0.0, 5.0], [1.0, 0.0, 9.0]])).group(
+        1
+    )
+    assert line == "0,320 480,0"  # y goes upwards
+
+
+def test_pictures_that_cannot_be_drawn():
+    tree = grid_tree(Box([0.0, -1.0], [1.0, 1.0]), 1)
+    for x, y in ((0, 0), (0, 2), (-1, 0)):
+        with pytest.raises(coreplan.InputError):
+            tree_svg(tree, x, y)
+    with pytest.raises(coreplan.InputError, match="2 coordinates, got 3"):
+        tree_svg(tree, at=[0.0, 0.0, 0.0])
+    with pytest.raises(coreplan.InputError, match="on a tree"):
+        coreplan.SoftmaxPolicy.uniform(coreplan.make("river-swim").features).draw()

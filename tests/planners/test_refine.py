@@ -80,6 +80,7 @@ def test_the_budget_is_kept(budget):
         ({"box": ([], [])}, "low < high"),
         ({"box": 3}, "must be a Box"),
         ({"box": ([0.0], [np.inf]), "periodic": [True]}, "one period"),
+        ({"box": ([np.inf], [np.inf])}, "low < high"),
         ({"box": ([0.5], [2.0]), "whole": [True]}, "whole bounds"),
         ({"box": None, "periodic": [True]}, "must be a Box"),
         ({"box": ([0.0], [1.0]), "horizon": 5}, "horizon"),
@@ -107,6 +108,18 @@ def test_what_is_refused():
 def test_states_outside_are_warned_about():
     with pytest.warns(coreplan.CoverageWarning, match="outside"):
         coreplan.plan(line(box=((0.0,), (0.5,))), planner=Refine(), budget=500)
+
+
+def test_bounds_that_are_not_given_are_found_by_rollouts_and_said():
+    """A line of [0, 1] whose upper end is not known: the walk to its end is found all the same, in the budget."""
+    problem = line(box=((0.0,), (np.inf,)), start=0.625)
+    with pytest.warns(coreplan.CoverageWarning, match=r"found by 80 steps.*coordinate 0 from 0 to"):
+        result = coreplan.plan(problem, planner=Refine(), budget=2_000, reality=0)
+    assert result.queries <= 2_000
+    box = tree_of(result.policy.features).box
+    assert box.low[0] == 0.0 and 0.5 < box.high[0] < 2.0
+    value = coreplan.evaluate(problem, result.policy, rollouts=2).value
+    assert value == pytest.approx(0.9**6, rel=0.05)
 
 
 def test_bounds_of_gymnasium_spaces():

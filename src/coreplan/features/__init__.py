@@ -37,6 +37,7 @@ from .batch import (
 from .box import Box, BoxWatch, OutsideBox, outside_box
 from .clock import Rows, TimeFeatures, at_time, time_nodes
 from .coordinates import Coordinates, bounds_of, box_of, with_features
+from .drawing import tree_svg
 from .given import as_batch
 from .kernels import (
     add,
@@ -180,6 +181,7 @@ __all__ = [
     "time_nodes",
     "tree_features",
     "tree_of",
+    "tree_svg",
     "unavailable_core",
     "unpacked",
     "used_columns",

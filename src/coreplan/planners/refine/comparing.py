@@ -8,21 +8,27 @@ from typing import Any
 import numpy as np
 
 from ...base import FloatArray, InputError, IntArray, States
-from ...features import Tree, tick_sizes
+from ...features import Box, Tree, tick_sizes
 from ...simulate import Answers
 from ..protocol import Planner
 from .growth import base_level, q_values
-from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, ROLL, State, as_opaque, coordinates
+from .samples import moved_parts
+from .scouting import provisional
+from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, State, as_opaque, coordinates
 
 POOL = 64  # initial states drawn at a time
 PROBES = 8  # initial states at which every action is tried twice: how random is the simulator?
-CALM = 0.25  # of a cell: with less noise than that, one sample is enough
+FEW = 4  # samples where the noise cannot be compared with a cell: ends, or too few probes
+CALM = 0.25  # of a cell: noise in the mean of a pair's samples that is no harm
 LENGTH = 3.0  # horizons 1 / (1 - gamma) after which a chain is cut
+UNKNOWN = 1e9  # less the round: the score of a policy of which no chain has ended
 LAST = 0.12  # share of the budget for the comparison at the end
 
 
 class Comparing(Planner):
     """The part of `Refine` that keeps policies and compares them."""
+
+    samples: int
 
     # What follows from state and setup.
 
@@ -39,9 +45,24 @@ class Comparing(Planner):
     def _last(self) -> int:
         return int(LAST * self.setup.budget)
 
+    def _box(self, state: State) -> Box:
+        """The box, with the bounds that scouts have found."""
+        given = self.setup.box
+        if given.finite.all():
+            return given
+        cache = self.__dict__.setdefault("_boxes", {})
+        key = (state.low.tobytes(), state.high.tobytes())
+        if key not in cache:
+            cache[key] = provisional(Box(state.low, state.high, given.periodic, given.whole))
+        return cache[key]
+
     def _level(self, state: State) -> int:
         per_node = self.setup.n_actions * max(state.samples, 1)
-        return max(base_level(self.setup.box, 0.3 * self.setup.budget / per_node), 0)
+        return max(base_level(self._box(state), 0.3 * self.setup.budget / per_node), 0)
+
+    def _cell(self, state: State) -> FloatArray:
+        """The width of the base's cells, `[D]`, as a part of the box."""
+        return np.full(self.setup.box.dimension, 0.999 * 0.5 ** self._level(state))
 
     def _tree(self, state: State, cells: int | None = None, nodes: int | None = None) -> Tree:
         """The tree of the first `cells` and `nodes`, by default those of the last solve; the last few are cached."""
@@ -52,7 +73,7 @@ class Comparing(Planner):
         if found is None or found[1] is not state.keys:
             child = state.child[:cells]
             tree = Tree(
-                self.setup.box, state.axis[:cells], np.where(child >= cells, -1, child), state.keys[:nodes]
+                self._box(state), state.axis[:cells], np.where(child >= cells, -1, child), state.keys[:nodes]
             )
             for key in list(cache)[: max(len(cache) - KEPT - 1, 0)]:
                 del cache[key]
@@ -66,10 +87,8 @@ class Comparing(Planner):
         cells, nodes = int(state.kept_cells[k]), int(state.kept_nodes[k])
         return self._tree(state, cells, nodes), state.kept_theta[k, : nodes * self.setup.n_actions]
 
-    def _actions(self, state: State) -> IntArray:
-        """The greedy actions of all chains, at the end each by its own policy."""
-        if state.phase == ROLL:
-            return q_values(self._tree(state), state.theta, state.chain_x).argmax(axis=1)
+    def _compared_actions(self, state: State) -> IntArray:
+        """The greedy actions of all chains at the end, each by its own policy."""
         actions = np.zeros(len(state.chain_t), dtype=np.int64)
         for k in np.unique(state.chain_kind):
             tree, theta = self._kept(state, int(k))
@@ -86,9 +105,12 @@ class Comparing(Planner):
                 "forbidden action do nothing, or give features of your own."
             ) from None
 
-    def _ticks(self, keys: IntArray) -> IntArray:
-        sizes = tick_sizes(self.setup.box)
-        return np.stack(np.unravel_index(keys, tuple(sizes + 1)), axis=1).astype(np.int64)
+    def _places(self, state: State, keys: IntArray) -> FloatArray:
+        """The coordinates `[n, D]` of nodes."""
+        box = self._box(state)
+        sizes = tick_sizes(box)
+        ticks = np.stack(np.unravel_index(keys, tuple(sizes + 1)), axis=1).astype(np.int64)
+        return box.states(ticks / sizes)
 
     def _end(self, state: State) -> States:
         """The terminated state, a batch of one."""
@@ -96,31 +118,38 @@ class Comparing(Planner):
         end.reshape(-1)[-1] = 1
         return end
 
-    def _calm(self, state: State, answers: Answers, y: FloatArray, end: Any) -> bool:
-        """Whether two answers to the same pair are so near to each other, compared with a cell, that one is enough."""
-        box, first = self.setup.box, int(self._terminal)
+    def _enough(self, state: State, answers: Answers, y: FloatArray, end: Any) -> int:
+        """How many samples per pair are enough: their mean should vary by less than `CALM` of a cell of the base.
+
+        It is judged by two answers each to the same pairs, in coordinates and in rewards (a tenth of `CALM`; these ask for
+        eight samples at most).
+        """
+        first, most = int(self._terminal), max(self.samples, 1)
         half = (len(y) - first) // 2
         one, two = slice(first, first + half), slice(first + half, first + 2 * half)
-        apart = np.abs(y[one] - y[two]) / box.width
-        apart = np.where(box.periodic, np.minimum(apart, 1.0 - apart), apart)
-        rewards = answers.rewards[one] - answers.rewards[two]
+        if not answers.drew:
+            return 1
         if half < PROBES * self.setup.n_actions or (end[one] != end[two]).any():
-            return False
-        spread = np.sqrt((apart**2).mean(axis=0))
-        return bool(
-            (spread < CALM * self._cell(state, y)).all() and np.sqrt((rewards**2).mean()) < 0.1 * CALM
-        )
-
-    def _cell(self, state: State, x: FloatArray) -> FloatArray:
-        """The width of the base's cells, relative to the box, `[D]`."""
-        return np.full(x.shape[1], 0.5 ** self._level(state)) * 0.999
+            return min(most, FEW)
+        apart = (moved_parts(self._box(state), y[one], y[two]) ** 2).mean(axis=0).max()
+        rewards = ((answers.rewards[one] - answers.rewards[two]) ** 2).mean() / (0.1 * CALM) ** 2
+        for n in range(1, most):
+            cell = 0.5 ** self._level(state._replace(samples=n))
+            if max(apart / (CALM * cell) ** 2, min(rewards, 2 * FEW)) <= n:
+                return n
+        return most
 
     # The comparison at the end.
 
     def _keep(self, state: State, score: float) -> State:
-        """Keep the current policy in the place of the worst, if it is better."""
-        k = int(np.argmin(state.kept_score[:KEPT]))
-        return state if score <= state.kept_score[k] else self._put(state, k, score)
+        """Keep the current policy for the worst one, if it is better; if nothing is known of it, for the oldest such."""
+        kept = state.kept_score[:KEPT]
+        if not math.isnan(score):
+            k = int(np.argmin(kept))
+            return state if score <= kept[k] else self._put(state, k, score)
+        unknown = np.flatnonzero((kept < 0) & (kept > -np.inf))
+        k = int(unknown[np.argmin(kept[unknown])]) if len(unknown) > KEPT // 2 else int(np.argmin(kept))
+        return self._put(state, k, state.rounds - UNKNOWN)
 
     def _put(self, state: State, k: int, score: float) -> State:
         theta = np.zeros((KEPT + 1, max(state.kept_theta.shape[1], len(state.theta))))
@@ -135,22 +164,31 @@ class Comparing(Planner):
         return state._replace(kept_theta=theta)
 
     def _ended(self, state: State) -> State:
-        return self._put(state, KEPT, 0.0)._replace(phase=LAST_DRAW)
+        return self._put(state, KEPT, math.inf)._replace(phase=LAST_DRAW)
 
     def _last_chains(self, state: State) -> State:
         """The next comparison: all kept policies from common initial states, if there are queries for it."""
-        who = np.flatnonzero(np.isfinite(state.kept_score))
-        first = state.final.shape[1] == 0
         left = self.setup.budget - state.told
-        length = self._T if first or state.length == 0 else min(max(state.length * 1.5, 1.0), self._T)
-        c = min(int(left / (length * len(who))), POOL // 2 if first else POOL)
-        if c == 0 or len(who) == 1 or state.final.shape[1] >= 1024:
+        first = state.final.shape[1] == 0
+        length = self._T if state.length == 0 else min(max(state.length * 1.5, 1.0), self._T)
+        who = np.flatnonzero(state.kept_score > -np.inf)
+        if not first:  # the better half goes on
+            means = np.nanmean(state.final[who], axis=1)
+            who = np.sort(who[np.argsort(-means, kind="stable")[: max((len(who) + 1) // 2, 2)]])
+        affordable = int(left / length)
+        if affordable < len(who):
+            who = np.sort(who[np.argsort(-state.kept_score[who], kind="stable")[:affordable]])
+        c = min(int(affordable / max(len(who), 1) / (1 if len(who) <= 2 else 2) + 0.5), POOL)
+        c = min(c, affordable // max(len(who), 1))
+        if c == 0 or len(who) <= 1 or state.final.shape[1] >= 1024:
             return self._chosen(state)
+        score = np.full(KEPT + 1, -np.inf)
+        score[who] = state.kept_score[who]
         start = np.repeat(np.arange(c), len(who))
         return state._replace(
             phase=LAST_ROLL, chain_states=state.pool_states[start].copy(), chain_x=state.pool_x[start].copy(),
             chain_t=np.zeros(len(start), dtype=np.int64), chain_sum=np.zeros(len(start)), chain_kind=np.tile(who, c),
-            chain_start=start + state.final.shape[1],
+            chain_start=start + state.final.shape[1], kept_score=score,
             final=np.concatenate([state.final, np.full((KEPT + 1, c), np.nan)], axis=1),
         )  # fmt: skip
 
@@ -165,7 +203,7 @@ class Comparing(Planner):
 
     def _chosen(self, state: State) -> State:
         """The policy with the largest mean over the initial states from which all have finished; ties to the last."""
-        who = np.flatnonzero(np.isfinite(state.kept_score))
+        who = np.flatnonzero(state.kept_score > -np.inf)
         good = np.isfinite(state.final[who]).all(axis=0)
         means = state.final[who][:, good].mean(axis=1) if good.any() else np.zeros(len(who))
         best = who[len(who) - 1 - int(np.argmax(means[::-1]))]

@@ -127,8 +127,8 @@ def q_values(tree: Tree, theta: FloatArray, x: FloatArray) -> FloatArray:
 
 def split_scores(
     tree: Tree, theta: FloatArray, steps: Steps, discount: float, end_value: float
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Visited leaves, best to split first, their scores, and the curvature of V along each axis, `[k, D]`.
+) -> tuple[IntArray, FloatArray, FloatArray, float]:
+    """Visited leaves, best to split first, scores, the curvature of V along each axis, `[k, D]`, and the sum of errors.
 
     A leaf's score adds three parts, each scaled to sum 1: the Bellman error of real steps, the spread of corner values, and
     what corners would lose by the action that is taken inside.
@@ -151,7 +151,8 @@ def split_scores(
         return np.bincount(at, weights=steps.weight * values, minlength=len(leaves))
 
     score = np.zeros(len(leaves))
-    for part in (np.abs(summed(error)), summed(shown.max(axis=1) - shown.min(axis=1)), summed(lost)):
+    errors = np.abs(summed(error))
+    for part in (errors, summed(shown.max(axis=1) - shown.min(axis=1)), summed(lost)):
         score += part / max(part.sum(), 1e-300)
     curvature = np.zeros((len(leaves), tree.box.dimension))
     lo, hi = tree.edges
@@ -162,4 +163,4 @@ def split_scores(
         up, down = (q_values(tree, theta, steps.x + s * step).max(axis=1) for s in (1, -1))
         curvature[:, i] = summed(np.abs(up + down - 2 * V)) / summed(np.ones(len(V)))
     order = np.argsort(-score, kind="stable")
-    return leaves[order], score[order], curvature[order]
+    return leaves[order], score[order], curvature[order], float(errors.sum())

@@ -23,27 +23,30 @@ def improve(node, weight, theta, A, action):
 
 
 @njit(cache=True, nogil=True)
-def sweep(node, weight, action, R, g, end, end_value, theta, A, n, backward):
-    """One Gauss-Seidel sweep: theta of each pair becomes the mean of its n samples' targets. Returns the largest change."""
+def sweep(node, weight, action, R, g, end, end_value, theta, A, first, backward):
+    """One Gauss-Seidel sweep: theta of pair j becomes the mean of the targets of its samples, number first[j] and up.
+
+    Returns the largest change.
+    """
     most, m = 0.0, len(theta)
     for p in range(m):
         j = m - 1 - p if backward else p
         total = 0.0
-        for s in range(j * n, j * n + n):
+        for s in range(first[j], first[j + 1]):
             v = end_value
             if not end[s]:
                 v = 0.0
                 for c in range(node.shape[1]):
                     v += weight[s, c] * theta[node[s, c] * A + action[s]]
             total += R[s] + g[s] * v
-        new = total / n
+        new = total / (first[j + 1] - first[j])
         most = max(most, abs(new - theta[j]))
         theta[j] = new
     return most
 
 
 @njit(cache=True, nogil=True)
-def solve(node, weight, action, R, g, end, end_value, theta, A, n, tolerance, most):
+def solve(node, weight, action, R, g, end, end_value, theta, A, first, tolerance, most):
     """Policy iteration in place, each policy evaluated by sweeps; returns how many sweeps were made.
 
     It stops when values AND the greedy actions have settled, or after `most` sweeps.
@@ -51,15 +54,15 @@ def solve(node, weight, action, R, g, end, end_value, theta, A, n, tolerance, mo
     done = 0
     while done < most:
         changed = improve(node, weight, theta, A, action)
-        first = sweep(node, weight, action, R, g, end, end_value, theta, A, n, False)
-        change = first
+        first_change = sweep(node, weight, action, R, g, end, end_value, theta, A, first, False)
+        change = first_change
         done += 1
         for k in range(20):
             if change <= tolerance:
                 break
-            change = sweep(node, weight, action, R, g, end, end_value, theta, A, n, k % 2 == 0)
+            change = sweep(node, weight, action, R, g, end, end_value, theta, A, first, k % 2 == 0)
             done += 1
-        if first <= tolerance and (changed == 0 or first <= 0.1 * tolerance):
+        if first_change <= tolerance and (changed == 0 or first_change <= 0.1 * tolerance):
             break
     return done
 

@@ -1,0 +1,154 @@
+"""The parts of `Refine`, each against a closed form, a naive form or a case made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan import FunctionModel, Problem, Refine
+from coreplan.features import Box, grid_tree, tree_of
+from coreplan.planners.refine.growth import Steps, q_values
+from coreplan.planners.refine.kernels import solve
+from coreplan.planners.refine.rolling import chosen_hold
+from coreplan.planners.refine.samples import Samples, cut, doubtful_pairs
+from coreplan.planners.refine.scouting import found_bounds, provisional
+from coreplan.planners.refine.state import fresh_state
+from coreplan.planners.testing import kill_and_resume
+
+
+def test_samples_are_cut_as_a_naive_loop_cuts_them():
+    """Random walks of 1 to 6 steps on a circle and a line, cut where they have moved .3 of the box, or after 4 steps."""
+    rng, box, gamma, far = np.random.default_rng(1), Box([0.0, -1.0], [1.0, 1.0], [True, False]), 0.9, 0.3
+    lengths = rng.integers(1, 7, 60)
+    first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    pair = np.concatenate([np.arange(10), rng.integers(0, 10, 50)])
+    x, y, R = rng.random((60, 2)), rng.random((lengths.sum(), 2)), rng.random(lengths.sum())
+    y = np.where(rng.random((len(y), 1)) < 0.7, np.repeat(x, lengths, axis=0) + 0.05, y)
+    end = rng.random(len(R)) < 0.1
+    found = cut(pair, first, R, y, end, x=x, far=np.full(2, far), box=box, discount=gamma, hold=4, n_pairs=10)
+    rows = []
+    for s in range(60):
+        for k in range(lengths[s]):
+            i = first[s] + k
+            moved = np.abs(y[i] - x[s]) / [1.0, 2.0]
+            moved[0] = min(moved[0], 1.0 - moved[0])
+            if (moved >= far).any() or k == 3 or k == lengths[s] - 1:
+                rows.append((pair[s], R[i], gamma ** (k + 1), *y[i], end[i]))
+                break
+    rows = [rows[i] for i in np.argsort([row[0] for row in rows], kind="stable")]
+    np.testing.assert_array_equal(np.diff(found.first), np.bincount(pair, minlength=10))
+    np.testing.assert_allclose(np.column_stack([found.R, found.g, found.y, found.end]), np.array(rows)[:, 1:])
+
+
+def test_the_solve_with_unequal_numbers_of_samples_is_the_linear_system():
+    """One action: theta = mean over a pair's samples of R + g w . theta, solved by NumPy."""
+    rng, n = np.random.default_rng(2), np.array([1, 3, 2, 5])
+    S, C = int(n.sum()), 2
+    node, weight = rng.integers(0, 4, (S, C)), rng.random((S, C))
+    weight /= weight.sum(axis=1, keepdims=True)
+    R, g, end = rng.random(S), rng.uniform(0.5, 0.9, S), rng.random(S) < 0.2
+    owner = np.repeat(np.arange(4), n)
+    P, b = np.zeros((4, 4)), np.zeros(4)
+    for s in range(S):
+        b[owner[s]] += (R[s] + (g[s] * 7.0 if end[s] else 0.0)) / n[owner[s]]
+        for c in range(C):
+            P[owner[s], node[s, c]] += 0.0 if end[s] else g[s] * weight[s, c] / n[owner[s]]
+    theta = np.zeros(4)
+    first = np.concatenate([[0], np.cumsum(n)])
+    solve(node, weight, np.full(S, -1), R, g, end, 7.0, theta, 1, first, 1e-12, 10_000)
+    np.testing.assert_allclose(theta, np.linalg.solve(np.eye(4) - P, b), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("returns", "k", "tells"),
+    [
+        ([[1.0, 1.0], [5.0, 5.0], [5.0, 5.0]], 1, True),  # the shortest of equals
+        ([[4.0, 6.0], [5.0, 5.1], [1.0, 1.0]], 0, True),  # .05 behind, and uncertain by more
+        ([[4.0, 4.1], [5.0, 5.1], [1.0, 1.0]], 1, True),  # 1 behind in every chain
+        ([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], 2, False),  # none has reached the goal
+        ([[3.0, 3.0]], 0, True),  # nothing to choose
+    ],
+)
+def test_the_shortest_hold_that_is_not_clearly_worse(returns, k, tells):
+    assert chosen_hold(np.array(returns)) == (k, tells)
+
+
+def test_pairs_are_doubtful_by_visits_and_spread():
+    """Nodes 0, .5, 1 on a line, two actions; the path takes action 1 at 0.25 and at 1. By hand: u s / sqrt(n)."""
+    tree = grid_tree(Box([0.0], [1.0]), 1)
+    at = {float(x): j for j, x in enumerate(tree.nodes()[:, 0])}
+    pairs = [2 * at[x] + a for x in (0.0, 0.5, 1.0) for a in (0, 1)]
+    target = {p: [1.0, 1.0] for p in pairs}
+    target[2 * at[0.0] + 1] = [0.0, 4.0]  # spread on the path
+    target[2 * at[0.5] + 0] = [0.0, 9.0]  # spread off the path: not its action
+    R = np.concatenate([target[p] for p in range(6)])
+    samples = Samples(
+        first=np.arange(0, 13, 2), R=R, g=np.zeros(12), y=np.zeros((12, 1)), end=np.zeros(12, dtype=bool)
+    )
+    x = np.array([[0.25], [1.0]])
+    steps = Steps(
+        x=x, action=np.array([1, 1]), reward=np.zeros(2), y=x, end=np.zeros(2, dtype=bool), weight=np.array([1.0, 0.5])
+    )  # fmt: skip
+    found, error, total = doubtful_pairs(tree, np.zeros(6), samples, steps, 0.9, 0.0)
+    u = {2 * at[0.0] + 1: 0.5, 2 * at[0.5] + 1: 0.5, 2 * at[1.0] + 1: 0.5}
+    common = 0.5 * 8.0 / 1.5  # squares around the mean: 8 for one pair, one degree of freedom each
+    by_hand = {
+        p: 0.5 * np.sqrt(((8.0 if p == 2 * at[0.0] + 1 else 0.0) + common) / 2) / np.sqrt(2) for p in u
+    }
+    assert found[0] == 2 * at[0.0] + 1 and set(found) == set(u)
+    np.testing.assert_allclose(error, [by_hand[p] for p in found])
+    assert total == pytest.approx(sum(by_hand.values()))
+
+
+def test_bounds_are_the_range_seen_widened_and_made_even():
+    """Of 0, .01, ..., 1 the 1% and 99% quantiles are .01 and .99; a quarter of .98 is added. Whole bounds are rounded."""
+    box = Box([0.0, -np.inf, -np.inf], [np.inf, np.inf, np.inf], whole=[False, False, True])
+    u = np.linspace(0.0, 1.0, 101)
+    state = fresh_state(box)._replace(
+        told=101, step_y=np.stack([u, 2 * u - 0.9, 10 + 100 * np.rint(u)], axis=1)
+    )
+    with pytest.warns(coreplan.CoverageWarning, match="101 steps"):
+        state = found_bounds(state, box)
+    np.testing.assert_allclose(state.low[:2], [0.0, -(1.08 + 0.49)])
+    np.testing.assert_allclose(state.high[:2], [0.99 + 0.245, 1.08 + 0.49])
+    assert (state.low[2], state.high[2]) == (-15.0, 135.0)
+    assert provisional(box).finite.all() and box.contains(provisional(box))
+
+
+def line_without_end():
+    """A random walk up or down a line from 0, which pays for being up; no bound is given."""
+
+    def step(rng, x, a):
+        y = np.clip(x + np.where(a == 1, 0.1, -0.1)[:, None] + 0.02 * rng.standard_normal(x.shape), -1.0, 1.0)
+        return (x[:, 0] + 1.0) / 2.0, y
+
+    model = FunctionModel(2, lambda rng, n: np.zeros((n, 1)), step)
+    return Problem(model, None, 0.9, box=([-np.inf], [np.inf]), name="line without end")
+
+
+def test_a_run_without_bounds_is_resumed_with_the_same_bits(monkeypatch):
+    monkeypatch.setattr("coreplan.planners.testing._problems", lambda planner: [line_without_end()])
+    with pytest.warns(coreplan.CoverageWarning, match="found by"):
+        kill_and_resume(Refine(), 600)
+
+
+def test_the_values_and_the_errors_on_the_path_are_what_the_policy_earns():
+    """V_pi(x) = V(x) + the discounted sum of Bellman errors on the policy's path: an identity, for any tree and theta."""
+
+    def step(rng, x, a):
+        return (x[:, 0] > 0.9) * 1.0, np.clip(x + np.where(a == 1, 0.07, -0.05)[:, None], 0.0, 1.0)
+
+    model = FunctionModel(2, lambda rng, n: np.full((n, 1), 0.213), step)
+    problem, gamma = Problem(model, None, 0.9, box=([0.0], [1.0])), 0.9
+    policy = coreplan.plan(problem, planner=Refine(), budget=600, reality=0).policy
+    tree = tree_of(policy.features)
+    x, t, earned, errors = np.array([[0.213]]), 0, 0.0, 0.0
+    start = q_values(tree, policy.theta, x).max()
+    while gamma**t > 1e-12:
+        q, a = q_values(tree, policy.theta, x), policy.act(x)
+        r, y = model.step(np.random.default_rng(0), x, a)
+        V = q_values(tree, policy.theta, y).max()
+        earned, errors = earned + gamma**t * r[0], errors + gamma**t * (r[0] + gamma * V - q[0, a[0]])
+        x, t = y, t + 1
+    assert earned == pytest.approx(start + errors, abs=1e-9)
