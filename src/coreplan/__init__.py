@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         PrimalDual,
         Refine,
         SampledLP,
+        Search,
         Status,
     )
     from .planning import Plan, load_run, plan
@@ -95,6 +96,7 @@ __all__ = [
     "RunError",
     "SampledLP",
     "ScalarModel",
+    "Search",
     "SimulatorError",
     "SoftmaxPolicy",
     "Sparse",
@@ -128,7 +130,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),
     "lp": (),
     "planners": (
-        "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "Refine", "SampledLP", "Status",
+        "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "Refine", "SampledLP", "Search", "Status",
     ),
     "planning": ("Plan", "load_run", "plan"),
     "policy": ("SoftmaxPolicy", "load_policy"),

@@ -64,6 +64,7 @@ NUMPY = {
     "plug-in": {"samples": np.int64(12), "ridge": np.float32(0.5), "output": np.array(2.0), "epsilon": np.float32(0.25)},
     "grow": {"rounds": np.uint8(3), "horizon": np.float32(1.5), "ridge": np.array(0.25)},
     "refine": {"samples": np.int64(2), "hold": np.uint8(2), "rounds": np.array(3), "share": np.float32(0.5)},
+    "search": {"horizon": np.float32(1.5), "rollouts": np.uint8(2), "width": np.array(0.5)},
     "core-mirror": {"beta": np.float32(0.5), "step": np.array(1)},
     "optimistic": {"steps": np.array(3), "beta": np.float32(2), "restart": np.float16(0.5), "n_initial": np.int8(4)},
     "sampled-lp": {"samples": np.int64(3), "n_initial": np.uint16(9)},

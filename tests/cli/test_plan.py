@@ -21,7 +21,7 @@ FIELDS = {
     "problem", "planner", "seed", "queries", "seconds", "warmup_seconds", "value", "optimum", "uniform", "gap",
     "sub", "status", "lost_queries", "rechecked_queries",
     "reason", "policy", "initial_draws", "evaluation_queries", "reality_queries", "believed", "earned", "uniform_earned",
-    "baseline_earned", "no_verdict",
+    "baseline", "picked", "next", "baseline_earned", "baseline_queries", "no_verdict",
 }  # fmt: skip
 
 
@@ -56,6 +56,30 @@ def test_plan_json_is_one_line_with_every_field(tmp_path):
     assert json.loads(again.stdout)["value"] == record["value"]
 
 
+def test_auto_goes_on_and_says_so(tmp_path):
+    """Five nodes per side are too coarse for a car on a mountain; what follows is within the budget, and told."""
+    out = tmp_path / "run"
+    given = (
+        "plan",
+        "mountain-car:grid=5",
+        "--planner",
+        "auto",
+        "--budget",
+        "12000",
+        "--out",
+        str(out),
+        "--rollouts",
+        "20",
+    )
+    record = json.loads(run(*given, "--json").stdout)
+    assert record["queries"] <= 12_000 and "(auto: plug-in ended with doubts" in record["reason"]
+    assert record["picked"].startswith("PlugIn, since") and (out / "1-plug-in" / "policy.npz").exists()
+    again = json.loads(run(*given, "--resume", "--json").stdout)
+    assert (again["queries"], again["value"]) == (record["queries"], record["value"])
+    refused = run("plan", "river-swim", "--planner", "auto", "--set", "samples=3", code=2)
+    assert "takes no --set" in refused.stderr
+
+
 def test_estimated_values_have_an_interval():
     done = run(
         "plan",
@@ -75,6 +99,8 @@ def test_estimated_values_have_an_interval():
     assert record["optimum"] is record["gap"] is record["sub"] is record["policy"] is None
     assert record["value_low"] <= record["value"] <= record["value_high"]
     assert record["evaluation_queries"] == 50 * 917
+    assert record["baseline"] == "push with the velocity" and 0 < record["baseline_queries"] < 50 * 200
+    assert 0.28 < record["baseline_earned"][0] < 0.33
     silent = json.loads(
         run(
             "plan",

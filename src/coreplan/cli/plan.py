@@ -19,7 +19,10 @@ def plan(
     problem: ProblemName,
     planner: Annotated[
         str | None,
-        typer.Option(help="See `coreplan planners`; by default plug-in, or grow if there is no core set."),
+        typer.Option(
+            help="See `coreplan planners`; by default plug-in; without a core set grow, or refine with bounds only. "
+            "auto: that, and what helps where it ends with doubts."
+        ),
     ] = None,
     budget: Annotated[
         int | None,
@@ -77,14 +80,20 @@ def plan(
     with reserved_stdout(as_json):
         where = problem_by_name(problem, horizon)
         started = RunFolder(Path(out)).started() if resume and out else None
-        name = planner or (started.planner if started else default_planner(where).name)
-        chosen = planner_by_name(name, where, _settings(set_ or []), started)
+        chosen: Any = None
+        if planner == "auto":
+            if set_:
+                raise InputError("`--planner auto` takes no --set: a setting belongs to one planner.")
+            chosen = planner
+        elif planner or set_:
+            name = planner or (started.planner if started else default_planner(where).name)
+            chosen = planner_by_name(name, where, _settings(set_ or []), started)
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
             progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
             reality=reality, baseline=baseline,
         )  # fmt: skip
-    record = _record(where, chosen.name, seed, out, result)
+    record = _record(where, result.planner.name if result.planner else planner or "", seed, out, result)
     if result.certificate:
         record["certificate"] = result.certificate.as_dict()
     if result.not_evaluated:
@@ -133,10 +142,14 @@ def _record(problem: Problem, planner: str, seed: int, out: str | None, result: 
         "gap": judged.gap if judged else None,
         "sub": judged.sub if judged else None,
         "status": result.status.value,
+        "picked": result.picked,
         "reason": result.reason,
+        "next": result.next,
         "policy": f"{out}/{POLICY_FILE}" if out and not result.not_saved else None,
         "initial_draws": result.initial_draws,
         "evaluation_queries": judged.queries if judged else 0,
+        "baseline": result.baseline_name,
+        "baseline_queries": result.compared.queries if result.compared else 0,
         "reality_queries": result.reality_queries,
         "lost_queries": result.lost_queries,
         "rechecked_queries": result.rechecked_queries,

@@ -53,6 +53,8 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     table = _table(
         title=f"{record['problem']} by {record['planner']}, seed {record['seed']}", show_header=False
     )
+    if result.picked:
+        table.add_row("picked", result.picked)
     value = _number(record["value"])
     if "value_low" in record:
         value += (
@@ -74,10 +76,9 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         ("baseline earned", result.baseline),
     ):
         if found is not None:
-            table.add_row(
-                name,
-                f"{_number(found.value)}  ({_number(found.low)} to {_number(found.high)}, {found.rollouts} rollouts)",
-            )
+            rule = f"{result.baseline_name}: " if name == "baseline earned" and result.baseline_name else ""
+            range_ = f"{_number(found.low)} to {_number(found.high)}, {found.rollouts} rollouts"
+            table.add_row(name, f"{rule}{_number(found.value)}  ({'exact' if found.exact else range_})")
     if result.believed is not None:
         table.add_row("believed", _number(result.believed))
     spent = f", {result.reality_queries:,} of them for rollouts" if result.reality_queries else ""
@@ -137,12 +138,16 @@ def advice(problem: str, found: Advice) -> None:
 
 
 def claims(rows: Sequence[Row]) -> None:
-    """The paper's claims, and how many hold."""
-    table = _table("claim", "label in the paper", "", "bound", "measured", "holds")
-    for row in rows:
-        mark = Text("yes", "green") if row.holds else Text("NO", "red")
-        table.add_row(row.claim, row.label, row.relation, f"{row.bound:.6g}", f"{row.measured:.6g}", mark)
-    _print(table)
+    """The paper's claims, then ours, and how many hold."""
+    for part, title in (("paper", "The paper's claims"), ("ours", "Claims of our own")):
+        table = _table("claim", "label", "", "bound", "measured", "holds", title=title)
+        for row in rows:
+            if row.part == part:
+                mark = Text("yes", "green") if row.holds else Text("NO", "red")
+                numbers = (f"{row.bound:.6g}", f"{row.measured:.6g}")
+                table.add_row(row.claim, row.label, row.relation, *numbers, mark)
+        if table.row_count:
+            _print(table)
     _print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
 
 

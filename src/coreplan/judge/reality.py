@@ -50,7 +50,8 @@ class Reality:
     believed: float | None = None  # value from nu0, on the initial states of the rollouts
     earned: Evaluation | None = None
     uniform: Evaluation | None = None  # the uniform policy
-    baseline: Evaluation | None = None  # the user's own policy
+    baseline: Evaluation | None = None  # the user's own policy, or the problem's baseline
+    own_baseline: str = ""  # the name of the latter
     excess: Interval | None = None  # believed minus earned
     gain: Interval | None = None  # earned minus the uniform policy
     lead: Interval | None = None  # earned minus the baseline, from paired rollouts

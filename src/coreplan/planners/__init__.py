@@ -1,19 +1,7 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .core_mirror.planner import CoreMirror
-from .doubts import (
-    DOUBTS,
-    Doubt,
-    Status,
-    Verdict,
-    against_policy,
-    near_uniform,
-    scale_of,
-    set_aside,
-    unresolved,
-    with_reality,
-    with_watch,
-)
+from .doubts import CORE, DOUBTS, FEATURES, MORE, Doubt, Status, Verdict, near_uniform
 from .grow.planner import Grow
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
@@ -35,9 +23,16 @@ from .protocol import (
 from .refine.planner import Refine
 from .registry import PLANNERS, make_planner, options
 from .sampled_lp import SampledLP
+from .search.planner import LARGEST as LARGEST_SEARCH
+from .search.planner import Search
+from .verdicts import against_policy, scale_of, set_aside, unresolved, with_reality, with_watch
 
 __all__ = [
+    "CORE",
     "DOUBTS",
+    "FEATURES",
+    "LARGEST_SEARCH",
+    "MORE",
     "PLANNERS",
     "CoreMirror",
     "CoreSetup",
@@ -52,6 +47,7 @@ __all__ = [
     "ReadOut",
     "Refine",
     "SampledLP",
+    "Search",
     "Setup",
     "Status",
     "Sum",

@@ -6,52 +6,13 @@ seen. No other file decides that a result is doubtful; docs/doubts.md shows this
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple
 
 from ..base import FloatArray
-from ..core import HullWatch
-from ..sampled import Stored, share_below
+from ..sampled import share_below
 from ..simulate import REPEATED
-
-
-class Status(Enum):
-    """How a run ended. `status.sentence` says it in words; a plan's own `sentence` adds the numbers."""
-
-    FINISHED = "finished"
-    REACHED = "accuracy reached"
-    INTERRUPTED = "interrupted"
-    DOUBTFUL = "doubtful"
-    DIVERGED = "diverged"
-    NOT_REACHED = "accuracy not reached"
-
-    @property
-    def sentence(self) -> str:
-        """What happened, in one sentence."""
-        return _SENTENCES[self].format(after="")
-
-    def after(self, queries: int) -> str:
-        """The sentence with the number of queries."""
-        return _SENTENCES[self].format(after=f" after {queries:,} queries")
-
-
-_SENTENCES = {
-    Status.FINISHED: "Finished{after}.",
-    Status.REACHED: "Accuracy reached{after}.",
-    Status.INTERRUPTED: "Interrupted{after}: the policy is the one reached so far, and a run with a folder can be resumed.",
-    Status.DOUBTFUL: "Finished{after}, with doubts about the policy.",
-    Status.DIVERGED: "Diverged{after}: no solution was found, and the policy should not be used.",
-    Status.NOT_REACHED: "Accuracy not reached{after}: the policy is the best one found.",
-}
-
-
-class Verdict(NamedTuple):
-    """The judgement of a result: a status, and the reason with its cure in a sentence or two."""
-
-    status: Status
-    reason: str
+from .status import Status as Status
+from .status import Verdict as Verdict
 
 
 @dataclass(frozen=True)
@@ -63,7 +24,28 @@ class Doubt:
     says: str  # a format string with places for the numbers
 
     def __call__(self, **numbers: object) -> Verdict:
-        return Verdict(self.status, self.says.format(**numbers))
+        return Verdict(self.status, self.says.format(**numbers), self.helps)
+
+    @property
+    def helps(self) -> str:
+        """What is likely to help: more queries, other features, another core set; empty if that is not known."""
+        return next((what for what, names in _HELPS.items() if self.name in names), "")
+
+
+# What helps against a doubt; `planning/advice.py` makes it a proposal.
+MORE, FEATURES, CORE = "more queries", "other features", "another core set"
+_HELPS = {
+    MORE: {
+        "no solve", "no LP", "no sweep", "no round", "no generation", "few samples", "few sweeps", "few generations",
+        "equal rewards", "equal scores", "unexplored", "halves disagree", "near uniform", "out of balance",
+        "too few to tell", "nothing told apart", "not reached",
+    },
+    FEATURES: {
+        "no gain", "not verified", "LP at its bounds", "believed and earned disagree", "no better than uniform",
+        "one step of look-ahead is better", "worse than the baseline",
+    },
+    CORE: {"not settled", "no estimate", "outside the hull"},
+}  # fmt: skip
 
 
 def _doubt(name: str, says: str, status: Status = Status.DOUBTFUL) -> Doubt:
@@ -80,6 +62,11 @@ NO_LP = _doubt("no LP", "No LP was solved: the policy is the uniform one. Resume
 NO_SWEEP = _doubt("no sweep", "No sweep was made: the policy is the uniform one.")
 NO_ROUND = _doubt("no round", "No round was finished: the policy is the uniform one. Raise the budget.")
 
+NO_GENERATION = _doubt(
+    "no generation",
+    "No generation of candidates was finished: the policy is the one at the start. Raise the budget.",
+)
+
 # Too little was seen.
 FEW_SAMPLES = _doubt(
     "few samples",
@@ -90,6 +77,21 @@ FEW_SWEEPS = _doubt(
     "few sweeps",
     "{sweeps} sweeps over the core set are fewer than the horizon 1/(1 - discount) = {horizon:.0f}, and each sweep carries "
     "value by one step only: give at least {least} queries.",
+)
+FEW_GENERATIONS = _doubt(
+    "few generations",
+    "The search had {generations} generations of candidates, fewer than {least}: it has hardly left its beginning. Raise "
+    "the budget; where values can be fitted, Grow needs far fewer queries.",
+)
+SAME_SCORES = _doubt(
+    "equal scores",
+    "All candidates of every generation earned the same in their rollouts ({n:,} queries), so that none could be preferred. "
+    "Raise the budget, start nearer to where rewards differ or, with a start, raise `width`.",
+)
+START_STAYS = _doubt(
+    "the start stays",
+    "The policy is the one that the search started from: paired rollouts could not show that what it found is better.",
+    Status.FINISHED,
 )
 SAME_REWARDS = _doubt(
     "equal rewards",
@@ -103,8 +105,7 @@ UNEXPLORED = _doubt(
 )
 NO_GAIN = _doubt(
     "no gain",
-    "No policy gains anything over the uniform one on these samples: the features may not tell actions apart. Give each "
-    "action features of its own.",
+    "No policy gains anything over the uniform one on these samples: {cure}",
 )
 HALVES_DISAGREE = _doubt(
     "halves disagree",
@@ -210,7 +211,7 @@ SHORT_SIGHTED = _doubt(
 )
 WORSE_THAN_BASELINE = _doubt(
     "worse than the baseline",
-    "The baseline earns more: the policy minus the baseline is {lead:.3g} ({low:.3g} to {high:.3g}).",
+    "The baseline{name} earns more: the policy minus the baseline is {lead:.3g} ({low:.3g} to {high:.3g}).",
 )
 NO_LEAD = _doubt(
     "no lead over the baseline",
@@ -248,6 +249,17 @@ def no_noise(N: int, repeats: int, accuracy: bool) -> Verdict:
     return (NO_NOISE_REACHED if accuracy else NO_NOISE)(finding=finding)
 
 
+def no_gain(alike: bool) -> Verdict:
+    """What to do where no policy gains anything; `alike`: the features are the same for all actions at most states."""
+    if alike:
+        return NO_GAIN(
+            cure="the features are the same for all actions. Give each action features of its own."
+        )
+    return NO_GAIN(
+        cure="they are too few, or the features cannot carry values. Raise the budget, or give others."
+    )
+
+
 NEAR = 0.25  # below this lead of its favourite actions a policy has hardly left the uniform one
 
 
@@ -263,138 +275,3 @@ def near_uniform(p: FloatArray, uniform: FloatArray) -> Verdict | None:
         return None
     lead = float(((p.max(axis=1) - equal)[choice] / (1.0 - equal)[choice]).mean())
     return NEAR_UNIFORM(lead=lead) if lead < NEAR else None
-
-
-def with_watch(own: Verdict | None, watch: HullWatch) -> Verdict | None:
-    """A planner's own verdict combined with the finding of the watch over the core's hull: the worse status counts."""
-    if not watch.finding:
-        return own
-    unknown = math.isnan(watch.outside)
-    outside = (HULL_NOT_MEASURED if unknown else OUTSIDE_HULL)(finding=watch.finding)
-    if own is None:
-        return outside
-    if unknown or own.status not in (Status.FINISHED, Status.REACHED, Status.NOT_REACHED):
-        return Verdict(own.status, f"{outside.reason} {own.reason}")
-    both = own.status is Status.NOT_REACHED  # outside the hull, a reached accuracy means nothing
-    return Verdict(outside.status, f"{outside.reason} {own.reason}" if both else outside.reason)
-
-
-DISAGREEMENT = 0.25  # believed minus earned, as a fraction of the believed gain over the uniform policy
-AHEAD = 0.25  # what look-ahead gains, as a fraction of the same
-MANY = 32  # rollouts that show whether a policy without beliefs gains anything
-_TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
-
-
-def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | None:
-    """A planner's own verdict combined with what its policy earned in rollouts.
-
-    `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set
-    against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
-    would mean nothing where all policies earn nearly the same.
-    """
-    found = against_policy(seen, target)
-    lead = _lead(seen)
-    if found is None and lead is not None and lead.status is Status.DOUBTFUL:
-        found, lead = lead, None
-    if found is not None:
-        own = _joined(found, own)
-    if lead is not None:
-        own = Verdict(own.status, f"{own.reason} {lead.reason}".strip()) if own else lead
-    return own
-
-
-def against_policy(seen: Any, target: float) -> Verdict | None:
-    """What rollouts say against the policy itself, whatever the baseline earns; None if nothing."""
-    return _disagreement(seen, target) or _no_better(seen) or _short_sighted(seen, target)
-
-
-def set_aside(own: Verdict | None, seen: Any, what: str) -> Verdict:
-    """The verdict on the policy of an earlier solve, which rollouts preferred to that of the last one."""
-    remark = EARLIER(
-        what=what, above=seen.above_last.value, low=seen.above_last.low, high=seen.above_last.high
-    )
-    if own is None or own.status in (Status.FINISHED, Status.REACHED):
-        return remark  # an accuracy that was reached is that of the last solve
-    return Verdict(own.status, f"{remark.reason} {own.reason}")
-
-
-def unresolved(seen: Any) -> bool:
-    """Whether an estimate gives reason for doubt, and its interval is too wide to say so."""
-    if seen.gain is None or seen.excess is None:
-        return False
-    scale = scale_of(seen)
-    limits = ((seen.excess, DISAGREEMENT * scale), (seen.ahead, AHEAD * scale))
-    wide = seen.gain.low <= 0.0 and seen.gain.high > max(0.5 * scale, _TIE)
-    return wide or any(
-        found is not None and found.low <= 0.0 and limit < found.value for found, limit in limits
-    )
-
-
-def _large(found: Any, share: float, seen: Any, target: float) -> bool:
-    """Whether an estimate exceeds a share of the gain and the accuracy asked for, and it is certain that there is something.
-
-    That its lower end exceeds them would be too much to ask: of runs that lose more than a fifth, three in ten passed.
-    """
-    if found is None or seen.gain is None:
-        return False
-    allowed = max(share * scale_of(seen), target, _TIE)
-    return bool(found.low > 0.0 and found.value > allowed)
-
-
-def _joined(found: Verdict, own: Verdict | None) -> Verdict:
-    """What rollouts found comes first; a planner's own doubt is kept, but a reached accuracy means nothing then."""
-    if own is None or own.status in (Status.FINISHED, Status.REACHED):
-        return found
-    status = Status.DIVERGED if own.status is Status.DIVERGED else found.status
-    return Verdict(status, f"{found.reason} {own.reason}")
-
-
-def scale_of(seen: Any) -> float:
-    """What the policy gains over the uniform one, or is believed to gain if that is more."""
-    claimed = -math.inf if seen.believed is None else seen.believed - seen.uniform.value
-    return max(claimed, seen.gain.value)
-
-
-def _disagreement(seen: Any, target: float) -> Verdict | None:
-    if not _large(seen.excess, DISAGREEMENT, seen, target):  # to earn more than is believed is no fault
-        return None
-    return DISAGREE(
-        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
-    )  # fmt: skip
-
-
-def _no_better(seen: Any) -> Verdict | None:
-    if seen.gain is None or seen.gain.low > 0.0:
-        return None
-    if seen.believed is None:  # no claim to set the gain against: only many rollouts count
-        resolved = seen.earned.rollouts >= MANY
-    else:
-        resolved = seen.gain.high <= max(0.5 * scale_of(seen), _TIE) or seen.believed <= seen.uniform.low
-    if not resolved:
-        return None
-    return NO_BETTER(
-        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high
-    )  # fmt: skip
-
-
-def _short_sighted(seen: Any, target: float) -> Verdict | None:
-    if not _large(seen.ahead, AHEAD, seen, target):
-        return None
-    return SHORT_SIGHTED(
-        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value
-    )  # fmt: skip
-
-
-def _lead(seen: Any) -> Verdict | None:
-    if seen.lead is None or seen.lead.low > 0.0:
-        return None
-    kind = WORSE_THAN_BASELINE if seen.lead.high < 0.0 else NO_LEAD
-    return kind(lead=seen.lead.value, low=seen.lead.low, high=seen.lead.high)
-
-
-def with_stored(own: Verdict | None, stored: Stored) -> Verdict | None:
-    """A planner's own verdict combined with a look at the stored samples' features."""
-    watch = HullWatch(stored.frame, stored.discount)
-    watch.look(stored.next_features)
-    watch.look(stored.initial_features)
-    return with_watch(own, watch)

@@ -14,9 +14,10 @@ from .primal_dual.planner import PrimalDual
 from .protocol import Planner
 from .refine.planner import Refine
 from .sampled_lp import SampledLP
+from .search.planner import Search
 
 PLANNERS: dict[str, type[Planner]] = {
-    p.name: p for p in (PlugIn, Grow, Refine, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+    p.name: p for p in (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
 }
 
 

@@ -29,8 +29,9 @@ from ..sampled import (
 )
 from ..simulate import Answers, Ask
 from . import doubts
-from .doubts import Verdict, few_samples, with_stored
+from .doubts import Verdict, few_samples
 from .protocol import CoreSetup, Planner, ReadOut
+from .verdicts import with_stored
 
 LARGEST = 100_000  # the most constraints: sampled states times actions
 BATCH = 4096  # the most pairs per ask

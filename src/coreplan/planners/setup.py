@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import CoreSet, Frame
-from ..features import Box, Phi, bounds_of
+from ..features import Box, Phi, bounds_of, fingerprint
 from ..problem import Problem
 from ..sampled import Stored
 
@@ -21,7 +21,9 @@ class Setup:
     discount: float  # gamma
     budget: int  # queries allowed
     noise_dimension: int | None = None  # uniforms per query, if the simulator is a function of its noise
+    nonzeros: int | None = None  # k, nonzeros of a feature vector; None if the features are dense
     box: Box | None = None  # where the features are a state's coordinates: their bounds
+    features: str = ""  # a hash of the features' description, to tell them from others
 
     @classmethod
     def of(cls, problem: Problem, budget: int) -> Setup:
@@ -68,5 +70,7 @@ def _known(problem: Problem, budget: int) -> dict[str, Any]:
         "discount": problem.discount,
         "budget": int(budget),
         "noise_dimension": getattr(problem.model, "noise_dimension", None),
+        "nonzeros": problem.features.nonzeros,
         "box": bounds_of(problem.features),
+        "features": fingerprint(problem.features),
     }

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..base import InputError
 from ..core import CoreSet
-from ..planners import Grow, Planner, PlugIn, make_planner, options, require_planner
+from ..planners import Planner, make_planner, options, require_planner
 from ..problem import Problem
 from ..run import Started
+from .advice import pick
 
 CAP = 10_000_000  # the budget in queries, if an accuracy is given and no budget
 ACCURACY = "1%"  # the accuracy, if neither a budget nor an accuracy is given
@@ -31,8 +32,8 @@ def documented_settings(planner: str, problem_name: str) -> Mapping[str, Any]:
 
 
 def default_planner(problem: Problem, core: CoreSet | None = None) -> Planner:
-    """`PlugIn` if there is a core set, else `Grow`."""
-    return PlugIn() if core is not None or problem.core_pairs is not None else Grow()
+    """`PlugIn` if there is a core set, `Refine` if there are bounds and no features, else `Grow`."""
+    return pick(problem, core).planner
 
 
 def planner_by_name(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..base import as_count
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, certify, evaluate, least_queries
@@ -11,10 +13,8 @@ from ..problem import Problem
 QUERIES = 50_000  # of a certificate by default, or more if its core set needs more
 
 
-def evaluated(
-    problem: Problem, policy: SoftmaxPolicy, rollouts: int | None = None, seed: int = 0
-) -> Evaluation | None:
-    """The policy's value: exact if the problem can be enumerated, else by rollouts, or None for `rollouts=0`.
+def evaluated(problem: Problem, policy: Any, rollouts: int | None = None, seed: int = 0) -> Evaluation | None:
+    """The value of a policy or a rule: exact if the problem can be enumerated, else by rollouts; None for `rollouts=0`.
 
     The default is 1,000 rollouts of a compiled simulator, and 100 of any other, which may be slow.
     """

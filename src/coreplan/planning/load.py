@@ -49,6 +49,10 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
             "reason": "",
             "no_verdict": "",
             "problem": "",
+            "baseline": "",
+            "picked": "",
+            "helps": "",
+            "next": "",
             "reality_queries": 0,
             "lost_queries": 0,
             "rechecked_queries": 0,
@@ -62,6 +66,8 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
             warmup_seconds=checks.number(record, "warmup_seconds", 0.0), planner=made, settings=settings,
             reason=checks.text(later, "reason"), core=_core(folder, policy.problem_name, problem),
             evaluation=_read(folder / EVALUATION_FILE, Evaluation.from_dict),
+            compared=_read(folder / EVALUATION_FILE, _compared), baseline_name=checks.text(later, "baseline"),
+            picked=checks.text(later, "picked"), helps=checks.text(later, "helps"), next=checks.text(later, "next"),
             certificate=_read(folder / CERTIFICATE_FILE, Certificate.from_dict),
             reality=_read(folder / REALITY_FILE, Reality.from_dict),
             reality_queries=checks.whole(later, "reality_queries", 0, checks.whole(record, "queries")),
@@ -75,6 +81,12 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
         raise FileError(
             f"The run in {folder} cannot be read: {type(error).__name__}: {error}. Plan again."
         ) from None
+
+
+def _compared(record: dict[str, Any]) -> Evaluation | None:
+    """What was found about the problem's own baseline beside an evaluation."""
+    found = record.get("baseline")
+    return None if found is None else Evaluation.from_dict(found)
 
 
 def _core(folder: Path, name: str, problem: Problem | None) -> CoreSet | None:

@@ -25,7 +25,9 @@ from ..features import fingerprint
 from ..judge import cheap_value
 from ..planners import Planner
 from ..problem import Problem
-from ..run import Run, RunFolder, resolved, setup_for
+from ..run import RUN_FILE, Run, RunFolder, Started, read_record, resolved, setup_for
+from .advice import pick
+from .auto import is_auto, plan_auto
 from .defaults import choose
 from .reality import SHARE, RealityCheck
 from .result import Plan
@@ -56,7 +58,9 @@ def plan(
     Parameters
     ----------
     core: the core set; by default the problem's own. A planner that finds its own pairs needs none.
-    planner: a planner, or a name such as "core-mirror"; by default `PlugIn()`, or `Grow()` if there is no core set.
+    planner: a planner, or a name such as "core-mirror"; by default `PlugIn()` if there is a core set, `Refine()` if there
+        are bounds and no features, else `Grow()`; `Plan.picked` says which and why. "auto" begins with that on half of
+        the budget and, where it ends with doubts, goes on to what is likely to help (docs/how-to-choose.md).
     budget: the most simulator queries to make. If neither a budget nor an accuracy is given, the accuracy is 1%, provided
         that the planner can estimate its own; otherwise the budget is the planner's `first_budget`.
     epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a
@@ -95,8 +99,15 @@ def plan(
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
     where, resume = as_path("plan", optional=True, out=out), as_flag("plan", resume=resume)
+    if is_auto(planner, where if resume else None):
+        return plan_auto(
+            plan, problem, core, budget=budget, epsilon=epsilon, seed=check_seed(seed), out=out, resume=resume,
+            evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block, reality=reality,
+            checkpoint_seconds=checkpoint_seconds,
+        )  # fmt: skip
     folder = RunFolder(where) if where is not None else None
     started = folder.started() if resume and folder else None
+    picked = _picked(problem, core, folder, started) if planner is None else ""
     planner, budget = choose(problem, core, planner, budget, epsilon, started)
     budget, block = as_count("plan", budget=budget), as_count("plan", optional=True, block=block)
     checkpoint_seconds = as_positive("plan", checkpoint_seconds=checkpoint_seconds)
@@ -124,9 +135,21 @@ def plan(
             folder.config = _config(problem, used, planner, seed, run.simulator.block)
             folder.facing, folder.lock = facing, lock
         session = Session(
-            run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing
+            run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing,
+            picked=picked,
         )  # fmt: skip
         return session.go(progress)
+
+
+def _picked(problem: Problem, core: CoreSet | None, folder: RunFolder | None, started: Started | None) -> str:
+    """Why the planner is what it is, where nobody chooses; a run that is resumed says what it said before."""
+    if started is None or folder is None:
+        return pick(problem, core).why
+    try:
+        before = read_record(folder.path / RUN_FILE).get("picked", "")
+    except FileError:  # the checkpoint is enough to go on
+        return ""
+    return before if isinstance(before, str) else ""
 
 
 def _not_a_core(value: Any) -> str:

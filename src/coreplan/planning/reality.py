@@ -41,16 +41,31 @@ class RealityCheck:
     ) -> None:
         """`spent`: queries of this kind in earlier sessions of the same run."""
         self.share, self.budget, self.seed, self.baseline = require_share(share), int(budget), seed, baseline
-        if baseline is not None:
+        # The problem's own baseline, unless another is given; it joins the rollouts where they have room for it.
+        self.own = problem.baseline if baseline is None else None
+        rule = baseline if self.own is None else self.own.rule
+        if rule is not None:
             # Tried on some initial states, which are no queries: a rule that cannot act is refused before the first one.
             states = Simulator(problem, seed=seed, lane=Lane.BASELINE).initial(_TRIED)
-            Rule(problem, baseline, "baseline").act(states, np.random.default_rng(0))
+            Rule(problem, rule, "baseline").act(states, np.random.default_rng(0))
         self.queries = spent
 
     @property
     def reserved(self) -> int:
         """Queries that the planner does not get."""
         return int(self.share * self.budget)
+
+    def _join(self, run: Run) -> None:
+        """Have the problem's own baseline rolled out too, if there is room for a good verdict on three policies.
+
+        It never takes queries from the verdict on the policy where these are few, and the limits stay what they are.
+        """
+        if self.own is None or self.baseline is not None:
+            return
+        used, left = run.simulator.queries, self.budget - run.simulator.queries - self.queries
+        room = self.reserved - self.queries if self._budgeted(run) else used
+        if price(run.problem, True, ENOUGH) <= min(room, left):
+            self.baseline = self.own.rule
 
     def _affordable(self, run: Run) -> int:
         """Queries for rollouts now."""
@@ -64,6 +79,7 @@ class RealityCheck:
 
     def measured(self, run: Run, policy: SoftmaxPolicy) -> tuple[Reality | None, str]:
         """What the policy earned, or that of an earlier solve if it earned more; or why that is not known."""
+        self._join(run)
         queries = self._affordable(run)
         try:
             beliefs, earlier = run.planner.beliefs(run.loop.state), run.planner.earlier(run.loop.state)
@@ -103,7 +119,8 @@ class RealityCheck:
         before = faced.queries
         found = faced.see(queries, ahead=ahead)
         self.queries = self.queries + found.queries - before
-        return found
+        joined = self.own is not None and found.baseline is not None
+        return replace(found, own_baseline=self.own.name) if self.own and joined else found
 
     def _budgeted(self, run: Run) -> bool:
         """Whether the run has a budget and no accuracy."""

@@ -31,6 +31,11 @@ class Plan:
     core: CoreSet | None = None  # the core set that was used, or the pairs that the planner chose
     stored: Stored | None = None  # the samples that the planner stored, for other planners to solve on
     evaluation: Evaluation | None = None  # if requested
+    compared: Evaluation | None = None  # the same of the problem's own baseline
+    picked: str = ""  # which planner was picked and why, where nobody had chosen one
+    helps: str = ""  # what is likely to help against its doubts: `planners/doubts.py`
+    next: str = ""  # what to try next, and what it would cost
+    baseline_name: str = ""  # of the problem's own baseline
     certificate: Certificate | None = None  # if requested
     not_evaluated: str = ""  # why there is no evaluation although it was requested
     refused: str = ""  # why there is no certificate although it was requested
@@ -50,7 +55,8 @@ class Plan:
     @property
     def sentence(self) -> str:
         """How the run ended, after how many queries of the planner, and the reason."""
-        return f"{self.status.after(self.queries - self.reality_queries)} {self.reason}".strip()
+        ended = self.status.after(self.queries - self.reality_queries)
+        return " ".join(part for part in (ended, self.reason, self.next) if part)
 
     @property
     def believed(self) -> float | None:
@@ -69,12 +75,17 @@ class Plan:
 
     @property
     def baseline(self) -> Evaluation | None:
-        """The value that rollouts of the baseline earned, if one was given."""
-        return None if self.reality is None else self.reality.baseline
+        """The value of the baseline that was given, or of the problem's own: by rollouts beside the policy's, or judged."""
+        found = None if self.reality is None else self.reality.baseline
+        return (
+            self.compared if found is None or (self.compared is not None and self.compared.exact) else found
+        )
 
     def __str__(self) -> str:
         name = "" if self.planner is None else self.planner.name
-        rows = [("plan", f"{self.problem_name} by {name}".strip()), *self._values()]
+        rows = [("plan", f"{self.problem_name} by {name}".strip())]
+        rows += [("picked", self.picked)] if self.picked else []
+        rows += self._values()
         rows.append(("queries", f"{self.queries:,}" + self._apart()))
         rows.append(("policy", f"{len(self.policy.theta)} numbers"))
         text = [f"{what:<9} {said}" for what, said in rows]
@@ -104,7 +115,8 @@ class Plan:
             rows.append(("believed", f"{self.believed:.4f} = {zero + (one - zero) * self.believed:.6g}"))
         for what, found in (("uniform", self.uniform), ("baseline", self.baseline)):
             if found is not None:
-                rows.append((what, said(found)))
+                name = f"{self.baseline_name}: " if what == "baseline" and self.baseline_name else ""
+                rows.append((what, name + said(found)))
         if exact is not None and exact.sub is not None:
             rows.append(("optimum", f"{exact.optimum:.4f}, gap {exact.gap:.4f}, sub {exact.sub:.4f}"))
         if self.certificate is not None:

@@ -23,7 +23,7 @@ from ..base import (
 )
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
-from ..planners import Status
+from ..planners import Status, Verdict
 from ..policy import POLICY_FILE, SoftmaxPolicy, with_own_features
 from ..problem import Problem
 from ..run import (
@@ -38,6 +38,7 @@ from ..run import (
     make_progress,
 )
 from ..simulate import Simulator, recheck
+from .advice import next_sentence
 from .elsewhere import warn_if_elsewhere
 from .judged import certified, evaluated
 from .keeping import Keeping
@@ -69,9 +70,9 @@ class Judges:
             object.__setattr__(self, name, wish)
 
     def evaluation(
-        self, problem: Problem, policy: SoftmaxPolicy, interrupt: Interrupt
+        self, problem: Problem, policy: Any, interrupt: Interrupt
     ) -> tuple[Evaluation | None, str]:
-        """The value of the policy, or why there is none."""
+        """The value of the policy, or of a rule, or why there is none."""
         if self.evaluate is False:
             return None, ""
         # Somebody who pressed Ctrl-C does not want to wait for rollouts.
@@ -119,10 +120,11 @@ class Session:
         checkpoint_seconds: float,
         judges: Judges,
         reality: RealityCheck,
+        picked: str = "",
     ) -> None:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
-        self.keep = Keeping(folder)
+        self.keep, self.picked = Keeping(folder), picked
         run.simulator.remembers = folder is not None
         self._before: Moment | None = None  # where the run stood before the asks that are being made
         self._saved = 0  # queries in the last checkpoint
@@ -268,9 +270,19 @@ class Session:
             "initial_draws": run.simulator.initial_draws,
             "seconds": run.seconds,
             "warmup_seconds": self.warmup,
+            "baseline": "" if self.reality.own is None else self.reality.own.name,
+            "picked": self.picked,
             "coreplan": __version__,
             "machine": machine(),
         }
+
+    def _said(self, verdict: Verdict | None, policy: SoftmaxPolicy) -> dict[str, Any]:
+        """The reason for a verdict, what would help, and what to try next; for a plan and its record."""
+        if verdict is None:
+            return {"reason": "", "helps": "", "next": ""}
+        run, numbers = self.run, len(policy.theta)
+        after = next_sentence(run.problem, run.planner.name, verdict.helps, self.reality.budget, numbers)
+        return {"reason": verdict.reason, "helps": verdict.helps, "next": after}
 
     def _finish(self, status: Status) -> Plan:
         run, folder = self.run, self.folder
@@ -278,7 +290,7 @@ class Session:
             checkpoint=self._checkpoint
         )  # first: whatever happens now, everything that was paid is on disk
         (policy, _), verdict = self.reality.chosen(run, self._known_reality()), run.verdict()
-        reason = verdict.reason if verdict else ""
+        said = self._said(verdict, policy)
         interrupted = status is Status.INTERRUPTED
         if verdict and not interrupted:
             status = verdict.status
@@ -287,14 +299,16 @@ class Session:
             if core is not run.core and core is not None:
                 chosen = core
                 self.keep(core=lambda: folder.write_core(chosen, run.problem))
-            record = self._record(status.value) | {"reason": reason}
+            record = self._record(status.value) | said
             self.keep(results=lambda: folder.write_results(policy, run.trace, record))
         return Plan(
             policy=policy, queries=self._paid, status=status, trace=run.trace,
             initial_draws=run.simulator.initial_draws, seconds=run.seconds, warmup_seconds=self.warmup, planner=run.planner,
-            settings=run.planner.settings(), reason=reason, core=core, stored=run.planner.stored(run.loop.state),
+            settings=run.planner.settings(), **said, picked=self.picked, core=core,
+            stored=run.planner.stored(run.loop.state),
             reality_queries=self.reality.queries, lost_queries=run.simulator.lost,
             rechecked_queries=run.simulator.rechecked, problem_name=run.problem.name,
+            baseline_name="" if self.reality.own is None else self.reality.own.name,
         )  # fmt: skip
 
     def _faced(self, result: Plan, interrupt: Interrupt) -> Plan:
@@ -304,7 +318,8 @@ class Session:
         if result.status is Status.INTERRUPTED or (self.reality.share == 0.0 and known is None):
             return result
         found, missing = known, ""
-        if known is None or (self.reality.baseline is not None and self.reality.share > 0.0):
+        given = self.reality.own is None and self.reality.baseline is not None
+        if known is None or (given and self.reality.share > 0.0):
             interrupt.judging = True
             found, missing = self.reality.measured(run, run.policy())
             interrupt.judging = False
@@ -317,14 +332,14 @@ class Session:
         result = replace(
             result, policy=policy, reality=found, reality_queries=self.reality.queries, no_verdict=missing,
             queries=self._paid,
-            status=verdict.status if verdict else Status.FINISHED, reason=verdict.reason if verdict else "",
+            status=verdict.status if verdict else Status.FINISHED, **self._said(verdict, policy),
         )  # fmt: skip
         if folder:
             self.keep(checkpoint=self._checkpoint, policy=lambda: policy.save(folder.path / POLICY_FILE))
             if found is not None:
                 faced = found.as_dict()
                 self.keep(reality=lambda: folder.write_judged(REALITY_FILE, faced))
-            record = self._record(result.status.value) | {"reason": result.reason, "no_verdict": missing}
+            record = self._record(result.status.value) | self._said(verdict, policy) | {"no_verdict": missing}
             self.keep(record=lambda: folder.write_record(record))
         return result
 
@@ -339,8 +354,11 @@ class Session:
         """The plan with its evaluation and its certificate, if they were requested."""
         problem, folder = with_own_features(self.run.problem, result.policy), self.folder
         evaluation, not_evaluated = self.judges.evaluation(problem, result.policy, interrupt)
+        own, compared = self.reality.own, None
+        if evaluation and own is not None:
+            compared, _ = self.judges.evaluation(problem, own.rule, interrupt)
         if folder and evaluation:
-            value = evaluation.as_dict()
+            value = evaluation.as_dict() | {"baseline": compared and compared.as_dict()}
             self.keep(evaluation=lambda: folder.write_judged(EVALUATION_FILE, value))
         certificate, refused = self.judges.certificate(problem, result.core, result.policy, interrupt)
         if folder and certificate:
@@ -349,6 +367,7 @@ class Session:
         return replace(
             result,
             evaluation=evaluation,
+            compared=compared,
             certificate=certificate,
             not_evaluated=not_evaluated,
             refused=refused,

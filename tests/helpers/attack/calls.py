@@ -68,6 +68,7 @@ LEFT_OUT = {
     "planning.planner_by_name": _INSIDE,
     "planning.default_planner": _INSIDE, "planning.documented_settings": _INSIDE, "policy.policy_of": _INSIDE,
     "theory.Advice": _RECORD, "theory.Bound": _RECORD, "theory.GapSeries": _RECORD, "theory.Row": _RECORD,
+    "theory.Saddle": _RECORD,
     "theory.Solution": _RECORD,
     "theory.Tuned": _RECORD, "from_gymnax": "needs an environment of gymnax, and JAX, which takes seconds to start",
     "from_jax": "needs JAX, which takes seconds to start",
@@ -79,7 +80,7 @@ for _name in ("CoreSetup", "Doubt", "Kernels", "Planner", "ReadOut", "Setup", "S
               "best_K", "best_rates", "constants", "set_aside", "against_policy", "scale_of", "Earlier"):  # fmt: skip
     LEFT_OUT[f"planners.{_name}"] = _AUTHORS
 for _name in ("Enumerated", "best_fit", "core_errors", "default_D", "duality_gap", "duality_gaps", "gradients",
-"inherent_bellman_error",
+"inherent_bellman_error", "saddle_point",
               "lagrangian", "linear_fit", "occupancy", "optimal", "policy_values", "q_approximation_error", "record",
               "solve",
               "state_occupancy", "value"):  # fmt: skip
@@ -162,7 +163,8 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "make": lambda: {"spec": "river-swim"},
     "Problem": lambda: {"model": model_of("function", Fault(), 64), "features": features_of("dense", Fault()),
     "discount": 0.8,
-                        "reward_range": (0.0, 1.0), "core_pairs": CORE, "name": "mine"},
+                        "reward_range": (0.0, 1.0), "core_pairs": CORE, "name": "mine",
+                        "baseline": ("first", lambda states: np.zeros(len(states), dtype=np.int64))},
     "CoreSet": lambda: {"states": CORE[0], "actions": CORE[1]},
     "FunctionModel": lambda: {"n_actions": 2, "initial": lambda rng, n: first(rng.random(n)),
                               "step": lambda rng, x, a: moved(x, a, rng.random(len(a))), "block": 64},
@@ -193,6 +195,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "Problem.to_reward_units": lambda: {"self": tiny(), "value": 0.5},
     "Problem.ended": lambda: {"self": tiny(), "states": CORE[0]},
     "PlugIn": lambda: {"samples": 3}, "Grow": lambda: {"rounds": 3}, "Refine": lambda: {"rounds": 3},
+    "Search": lambda: {"horizon": 2.0, "rollouts": 2, "width": 0.5, "start": np.ones(4)},
     "CoreMirror": dict,
     "SampledLP": lambda: {"n_initial": 10},
     "OptimisticPrimalDual": lambda: {"steps": 5, "n_initial": 4},

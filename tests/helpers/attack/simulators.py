@@ -24,7 +24,7 @@ from .rule import Input, Refused, Wrong, answer
 
 BUDGET, SEED = 240, 3
 SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, and no fresh search for rates
-    "plug-in": {}, "grow": {"rounds": 3}, "refine": {"rounds": 3},
+    "plug-in": {}, "grow": {"rounds": 3}, "refine": {"rounds": 3}, "search": {},
     "core-mirror": {}, "optimistic": {"steps": 5, "n_initial": 4},
     "sampled-lp": {"n_initial": 10}, "primal-dual": {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},
 }  # fmt: skip

@@ -14,8 +14,9 @@ from ...features import Phi, length
 from ...sampled import Beliefs, Stored
 from ...simulate import Answers, Ask
 from .. import doubts
-from ..doubts import Verdict, with_stored
+from ..doubts import Verdict
 from ..protocol import CoreSetup, Planner, ReadOut
+from ..verdicts import with_stored
 from . import kernels
 from .kernels import Game
 
