@@ -49,7 +49,11 @@ def test_policies_that_never_move_fail_the_theorem(tmp_path, monkeypatch):
     into the optimal action.)
     """
     broken = mutant(
-        primal_dual_kernels, "        Theta[i] += theta[i]\n", "        Theta[i] += 0.0\n", tmp_path, monkeypatch
+        primal_dual_kernels,
+        "        Theta[i] += theta[i]\n",
+        "        Theta[i] += 0.0\n",
+        tmp_path,
+        monkeypatch,
     )
     monkeypatch.setattr(primal_dual, "kernels", broken)
     main_theorem.averages.cache_clear()
