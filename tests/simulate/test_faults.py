@@ -69,7 +69,8 @@ def test_not_finite_states():
     model = FunctionModel(3, problem.model.initial, lambda rng, x, a: (np.full(len(x), -1.0), x * np.nan))
     broken = dataclasses.replace(problem, model=model)
     with pytest.raises(
-        coreplan.SimulatorError, match=r"returned the state \[nan, nan\], which is not finite"
+        coreplan.SimulatorError,
+        match=r"returned the state \(position: nan, velocity: nan\), which is not finite",
     ):
         plan(broken, planner=planner(), budget=800)
 

@@ -134,7 +134,7 @@ def test_a_step_that_is_no_function_of_its_noise_is_found_once():
 
     model = NoiseModel(2, lambda rng, n: np.zeros(n, dtype=np.int64), step, 1)
     batch = np.array([0, 1]), np.array([0, 0]), np.array([[0.1], [0.2]])
-    with pytest.raises(coreplan.SimulatorError, match="two answers to state 0, action 0"):
+    with pytest.raises(coreplan.SimulatorError, match="two answers to state 0 and action 0"):
         Guard(problem_of(model), batch[0]).step_with(*batch)
     guard = Guard(NOISY["function"](), batch[0])
     guard.problem.model._step = lambda *arguments: calls.append(0) or all_steps(*arguments)

@@ -8,6 +8,7 @@ outside, and how far.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +131,7 @@ class OutsideBox:
     low: float  # the box's edges in it
     high: float
     clips: bool  # whether the features clip states to the box
+    observed: bool = False  # whether the coordinate is of what the features observe, and not of the state
 
     @property
     def excess(self) -> float:
@@ -142,21 +144,31 @@ class OutsideBox:
         return self.excess / (self.high - self.low)
 
     def __str__(self) -> str:
+        return self.said()
+
+    def said(self, names: Sequence[str] | None = None) -> str:
+        """All of this in words; `names [D]` are those of the state's coordinates."""
+        known = names and not self.observed and self.coordinate < len(names)
+        coordinate = f"coordinate {self.coordinate}" + (
+            f", {names[self.coordinate]}" if known and names else ""
+        )
         effect = (
             "The features clip there: beyond an edge all states look like the edge."
             if self.clips
             else "The features do not clip there: their formula continues, where nothing was fitted."
         )
         return (
-            f"{self.outside} of {self.total} states lie outside the features' box, by up to {self.excess:.3g} in coordinate "
-            f"{self.coordinate} ({self.value:.6g}, where the box goes from {self.low:g} to {self.high:g}: "
+            f"{self.outside} of {self.total} states lie outside the features' box, by up to {self.excess:.3g} in "
+            f"{coordinate} ({self.value:.6g}, where the box goes from {self.low:g} to {self.high:g}: "
             f"{self.relative:.2%} of its width). {effect} Widen the box if those states matter."
         )
 
 
 def outside_box(features: Features, states: States) -> OutsideBox | None:
     """How far states `[n, D]` lie outside the features' box; None if none does, or if there is no box."""
+    observed = False
     while hasattr(features, "covered"):  # a wrapper, such as TerminalFeatures
+        observed = observed or getattr(features, "observe", None) is not None
         features, states = features.covered(states)
     box: Any = getattr(features, "box", None)
     states = plain("the states of `outside_box`", states, InputError)
@@ -181,15 +193,16 @@ def outside_box(features: Features, states: States) -> OutsideBox | None:
     clips = bool(getattr(features, "clips", False))
     return OutsideBox(
         outside=int(outside.sum()), total=len(states), coordinate=int(i), value=float(states[n, i]), low=float(low[i]),
-        high=float(high[i]), clips=clips,
+        high=float(high[i]), clips=clips, observed=observed,
     )  # fmt: skip
 
 
 class BoxWatch:
     """Checks the states of a run against the features' box, until it has warned once or has seen 10,000 states."""
 
-    def __init__(self, features: Features) -> None:
-        self.features = features
+    def __init__(self, features: Features, names: Sequence[str] | None = None) -> None:
+        """`names` are those of the state's coordinates, for the warning."""
+        self.features, self.names = features, names
         base: Any = features
         while hasattr(base, "base"):  # a wrapper, such as TerminalFeatures
             base = base.base
@@ -204,4 +217,4 @@ class BoxWatch:
         found = outside_box(self.features, states)
         if found is not None:
             self.left = 0
-            warnings.warn(str(found), CoverageWarning, stacklevel=2)
+            warnings.warn(found.said(self.names), CoverageWarning, stacklevel=2)

@@ -90,7 +90,7 @@ class Rule:
             )
         if n and not (actions.min() >= 0 and actions.max() < A):
             at = int(np.argmax((actions < 0) | (actions >= A)))
-            state = np.asarray(states[at]).tolist()
+            state = self.problem.names.state_said(states[at])
             raise InputError(
                 f"`{self.name}` returned the action {actions[at]} for state {state}; actions are 0 to {A - 1}."
             )
@@ -98,9 +98,10 @@ class Rule:
             allowed = available(checked(self.problem.features, states))[np.arange(n), actions]
             if not allowed.all():
                 at = int(np.argmin(allowed))
-                state = np.asarray(states[at]).tolist()
+                names = self.problem.names
                 raise InputError(
-                    f"`{self.name}` returned the action {actions[at]} for state {state}, which the mask forbids there."
+                    f"`{self.name}` returned the action {names.action_said(actions[at])} for state "
+                    f"{names.state_said(states[at])}, which the mask forbids there."
                 )
         return actions.astype(np.int64)
 

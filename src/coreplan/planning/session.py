@@ -272,6 +272,7 @@ class Session:
             "warmup_seconds": self.warmup,
             "baseline": "" if self.reality.own is None else self.reality.own.name,
             "picked": self.picked,
+            "names": run.problem.names.as_dict(),
             "coreplan": __version__,
             "machine": machine(),
         }

@@ -43,6 +43,7 @@ from .by_name import problem_by_name
 from .horizon import ClockModel
 from .matrices import from_linear, from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel, gathered
+from .names import Names
 from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
 from .zoo import ZOO, make, parse_value
@@ -60,6 +61,7 @@ __all__ = [
     "FunctionModel",
     "MaskedFeatures",
     "Model",
+    "Names",
     "NoiseModel",
     "OutsideBox",
     "Phi",

@@ -187,7 +187,7 @@ def check_horizon(horizon: Any, nodes: Any) -> tuple[int | None, int | None]:
 def clocked(fields: dict[str, Any], horizon: int, nodes: int | None) -> dict[str, Any]:
     """The fields of a problem with the clock added, from those without: model, features, discount, and so on."""
     base, features = fields["model"], fields["features"]
-    rows = _rows_of(base, features)
+    rows = rows_of(base, features)
     model = ClockModel(
         base=base, rows=rows, steps=int(horizon), discount=fields["discount"], reward_range=fields["reward_range"],
         before=fields,
@@ -219,7 +219,7 @@ def has_clock(features: Features) -> bool:
     return isinstance(features, TerminalFeatures) and isinstance(features.base, TimeFeatures)
 
 
-def _rows_of(model: Model, features: Features) -> Rows:
+def rows_of(model: Model, features: Features) -> Rows:
     """The form of the model's states: what a compiled model declares, else that of one initial state."""
     terminal = has_terminal(features)
     if isinstance(model, CompiledModel):
@@ -230,13 +230,13 @@ def _rows_of(model: Model, features: Features) -> Rows:
         raise
     except (Exception, SystemExit) as error:
         raise SimulatorError(
-            f"`Problem(horizon=...)` drew an initial state to see what states are, and the simulator's initial raised "
+            "`Problem` drew an initial state to see what states are, and the simulator's initial raised "
             f"{type(error).__name__}: {text_of(error)}"
         ) from error
     if state.ndim == 0 or state.dtype.kind not in "fiub":
         raise InputError(
-            "`Problem(horizon=...)` appends a clock to the state, so states must be numbers or arrays of numbers; initial "
-            f"returned an array of shape {state.shape} and dtype {state.dtype}."
+            "For `Problem(horizon=...)`, which appends a clock to the state, and for `Problem(state_names=...)` states must "
+            f"be numbers or arrays of numbers; initial returned an array of shape {state.shape} and dtype {state.dtype}."
         )
     return Rows(state.shape[1:], state.dtype, terminal)
 

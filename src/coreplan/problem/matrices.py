@@ -20,8 +20,9 @@ from ..base import (
     text_of,
 )
 from ..features import UNAVAILABLE, CompiledFeatures, Features, Sparse, all_pairs, one_hot, table_features
+from .given import as_range
 from .linear import linear_model, linear_tabular, spelled_out
-from .problem import Problem, as_range
+from .problem import Problem
 from .tables import Tabular, tabular_model
 
 _LARGEST = 100_000_000  # the most pairs S * A that a table may have

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import (
-    CoreplanError,
     InputError,
     IntArray,
     SimulatorError,
     States,
-    as_array,
     as_function,
     as_kind,
     as_name,
@@ -41,8 +39,10 @@ from ..features import (
     has_terminal,
 )
 from .baseline import as_baseline
-from .horizon import ClockModel, check_horizon, clocked, has_clock
+from .given import CheckedTable, as_range, check_pairs, masked_table
+from .horizon import ClockModel, check_horizon, clocked, has_clock, rows_of
 from .model import CompiledModel, Model
+from .names import Names, appended, as_names, as_reward_name
 from .tables import Tabular
 
 _CLOCKED = (
@@ -90,6 +90,9 @@ class Problem:
     baseline: a simple rule to compare plans with, where `plan` is given no other: a function of a batch of states that
         returns actions, or a pair of its name and the function. With a horizon it sees states without the clock.
     periodic, whole: of the box: one True or False per coordinate, for angles, and for coordinates of whole numbers only.
+    state_names, action_names, reward_name: what people call the numbers of a state, one name for each, the actions, and the
+        reward, such as "profit in euros". Messages and reports use them, and nothing else does. A clock and a terminal
+        column need none.
     """
 
     model: Model
@@ -107,6 +110,9 @@ class Problem:
     periodic: Any = field(default=None, repr=False)
     whole: Any = field(default=None, repr=False)
     baseline: Any = field(default=None, repr=False)
+    state_names: Any = field(default=None, repr=False)
+    action_names: Any = field(default=None, repr=False)
+    reward_name: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._take_box()
@@ -117,16 +123,16 @@ class Problem:
         settle(self, as_function, "tabular", form="tabular() -> Tabular")
         if not (
             self.tabular is None
-            or isinstance(self.tabular, _CheckedTable)
+            or isinstance(self.tabular, CheckedTable)
             or isinstance(self.model, ClockModel)
         ):
             self._set(
-                tabular=_CheckedTable(self.tabular)
+                tabular=CheckedTable(self.tabular)
             )  # a problem with a clock has made its own from a checked one
         settle(self, as_function, "mask", form="mask(states) -> bool [n, A]")
         settle(self, as_function, "ends", form="ends(states) -> bool [n]")
         if self.core_pairs is not None:
-            _check_pairs(self.core_pairs)
+            check_pairs(self.core_pairs)
         has_clock_already = self._keep_clock()
         if not isinstance(self.model, Model):
             raise InputError(
@@ -158,6 +164,7 @@ class Problem:
                 f"The model's states have shape {self.model.state_shape} each and the features "  # type: ignore[attr-defined]
                 f"need {self.features.state_shape}."  # type: ignore[attr-defined]
             )
+        self._take_names()
         if has_clock_already:
             return
         if self.mask is not None:
@@ -193,6 +200,32 @@ class Problem:
         if n_actions is not None:  # else the model is refused below
             features = Coordinates(box_of("Problem", self.box, self.periodic, self.whole), n_actions)
             self._set(features=features, box=None, periodic=None, whole=None)
+
+    def _take_names(self) -> None:
+        """Names as tuples, as many as there are coordinates and actions."""
+        self._set(reward_name=as_reward_name(self.reward_name))
+        if self.action_names is not None:
+            A = self.model.n_actions
+            self._set(action_names=as_names(self.action_names, A, "action_names", f"{A} actions"))
+        if self.state_names is not None:
+            D = self._columns()
+            self._set(state_names=as_names(self.state_names, D, "state_names", f"a state's {D} numbers"))
+
+    def _columns(self) -> int:
+        """The numbers of a state, without a clock and without a terminal column."""
+        features: Any = self.features
+        if has_clock(features):
+            return int(features.base.rows.columns)
+        shape = getattr(features, "state_shape", None)
+        if shape is not None and not has_terminal(features):
+            return int(np.prod(shape))
+        return rows_of(self.model, features).columns
+
+    @property
+    def names(self) -> Names:
+        """What people call the coordinates, the actions and the reward, and how messages write a state and an action."""
+        extra = appended(has_clock(self.features), has_terminal(self.features))
+        return Names(self.state_names, self.action_names, self.reward_name, extra)
 
     @property
     def bounds(self) -> Box | None:
@@ -317,26 +350,6 @@ class Problem:
         )
 
 
-@dataclass(frozen=True)
-class _CheckedTable:
-    """A user's function `tabular`; whatever it raises, or returns that is no table, becomes an error of ours."""
-
-    function: Callable[[], Any]
-
-    def __call__(self) -> Tabular:
-        try:
-            table = self.function()
-        except CoreplanError:
-            raise
-        except MemoryError:  # for whoever can do without a table
-            raise
-        except Exception as error:
-            raise SimulatorError(
-                f"`Problem(tabular=...)` raised {type(error).__name__}: {text_of(error)}"
-            ) from error
-        return as_kind("Problem", Tabular, "a function that returns a Tabular", tabular=table)
-
-
 def with_horizon(
     problem: Problem, horizon: int, *, discount: float | None = None, nodes: int | None = None
 ) -> Problem:
@@ -349,34 +362,3 @@ def with_horizon(
     if discount is not None:
         changes["discount"] = discount
     return replace(problem, **changes)
-
-
-def _check_pairs(pairs: Any) -> None:
-    """Raise InputError unless these can be core pairs; what they hold is checked where they are used (`CoreSet`)."""
-    form = "(states [m, ...], actions [m])"
-    if isinstance(pairs, (tuple, list)) and len(pairs) == 2:
-        parts = [plain(f"`Problem(core_pairs=...)` must be {form}, and", part, InputError) for part in pairs]
-        if all(part.ndim > 0 for part in parts) and len(parts[0]) == len(parts[1]):
-            return
-    raise InputError(f"`Problem(core_pairs=...)` must be {form}, got {shown(pairs)}.")
-
-
-def as_range(owner: str, reward_range: Any) -> tuple[float, float]:
-    """(lowest, highest) as floats: finite, and so far apart that rewards can be told from each other; else an InputError."""
-    form = "(lowest, highest), two finite numbers"
-    pair = as_array(owner, form, 1, reward_range=reward_range).astype(float)
-    if pair.shape != (2,) or not pair[0] < pair[1]:
-        raise InputError(f"`{owner}(reward_range=...)` must be {form}, got {shown(reward_range)}.")
-    low, high = pair.tolist()
-    if not 1e-300 < high - low < 1e300 or (high - low) < 1e-12 * max(abs(low), abs(high)):
-        raise InputError(
-            f"`{owner}(reward_range=...)` is {shown(reward_range)}, whose width is lost in rounding: rewards are mapped to "
-            "[0, 1] by it. Give a range of ordinary numbers; scale the rewards if they are not."
-        )
-    return low, high
-
-
-def masked_table(table: Tabular, features: MaskedFeatures) -> Tabular:
-    """The table with the features' mask added, so that optima and exact values respect it."""
-    allowed = features.allowed(table.states)
-    return replace(table, available=allowed if table.available is None else allowed & table.available)

@@ -143,9 +143,10 @@ def recheck(simulator: Repeats, first: First, where: Any) -> None:
         )
     else:
         given, gave = (_said(simulator.problem, *answer, differs) for answer in (now, then))
+        pair = simulator.problem.names.pair_said(first.states[differs], first.actions[differs])
         raise FileError(
-            f"The simulator is not the one with which the run in {where} began. Asked again for state "
-            f"{shown(first.states[differs])} and action {first.actions[differs]} with the same noise, it gave {given}; then "
+            f"The simulator is not the one with which the run in {where} began. Asked again for "
+            f"{pair} with the same noise, it gave {given}; then "
             f"it gave {gave}. Resume with the simulator of then, or give another folder."
         )
 
@@ -162,8 +163,8 @@ def _same_features(problem: Problem, first: First, where: Any) -> None:
     if wrong is None or wrong.any():
         n, a = (0, 0) if wrong is None else np.argwhere(wrong)[0]
         raise FileError(
-            f"The features are not those with which the run in {where} began: they differ at state "
-            f"{shown(first.next_states[n])} and action {a}. Resume with the features of then, or give another folder."
+            f"The features are not those with which the run in {where} began: they differ at "
+            f"{problem.names.pair_said(first.next_states[n], a)}. Resume with the features of then, or give another folder."
         )
 
 

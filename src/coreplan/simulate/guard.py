@@ -135,7 +135,7 @@ class Guard:
         for n in range(len(actions)):
             if one[0][n] != two[0][n] or one[1][n].tobytes() != two[1][n].tobytes():
                 raise SimulatorError(
-                    f"step gave two answers to state {shown(np.asarray(states[n]))}, action {actions[n]} and one noise. "
+                    f"step gave two answers to {self.problem.names.pair_said(states[n], actions[n])} with one noise. "
                     "Take all randomness from `noise` and keep nothing between calls, or use FunctionModel."
                 )
 
@@ -175,9 +175,17 @@ class Guard:
             text = text_of(error).splitlines()
             raise SimulatorError(
                 f"The simulator's {name} raised {type(error).__name__}: {text[0] if text else ''}"
-                f"{'' if text and text[0].endswith('.') else '.'} {_batch(arguments)} "
+                f"{'' if text and text[0].endswith('.') else '.'} {self._batch(arguments)} "
                 "Call it on such a batch yourself to find the line."
             ) from error
+
+    def _batch(self, arguments: tuple[Any, ...]) -> str:
+        """What a function of the model was called with, in words."""
+        if len(arguments) == 2:
+            return f"It was asked for {arguments[1]} initial states."
+        states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
+        first = self.problem.names.pair_said(states[0], actions[0])
+        return f"The batch held {len(actions)} pairs, the first with {first}."
 
     def _look(self, name: str) -> dict[str, Any] | None:
         """The state of the global sources of randomness, during the first calls of a function; costs no query."""
@@ -249,13 +257,13 @@ class Guard:
     def raise_bad_state(self, name: str, state: Any) -> NoReturn:
         """Raise the error for a state with NaN or infinity."""
         raise SimulatorError(
-            f"The simulator's {name} returned the state {shown(np.asarray(state))}, which is not finite."
+            f"The simulator's {name} returned the state {self.problem.names.state_said(state)}, which is not finite."
         )
 
     def raise_bad_reward(self, state: Any, action: int, reward: float) -> NoReturn:
         """Raise the error for a reward that is not finite or outside its range; it names the pair and the value."""
         low, high = self.problem.reward_range
-        pair = f"state {shown(np.asarray(state))} and action {action}"
+        pair = self.problem.names.pair_said(state, action)
         if not np.isfinite(reward):
             raise SimulatorError(
                 f"The simulator returned the reward {reward} for {pair}; rewards must be finite."
@@ -315,10 +323,3 @@ def _kind(value: Any) -> str:
         if isinstance(value, (tuple, list))
         else type(value).__name__
     )
-
-
-def _batch(arguments: tuple[Any, ...]) -> str:
-    if len(arguments) == 2:
-        return f"It was asked for {arguments[1]} initial states."
-    states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
-    return f"The batch held {len(actions)} pairs, the first with state {shown(states[0])} and action {actions[0]}."

@@ -73,7 +73,7 @@ class Simulator:
         self.problem, self.core, self.seed, self.lane = problem, core, seed, lane
         self.block = block_of(problem) if block is None else block
         self.guard = Guard(problem, like=None if core is None else core.states)
-        self.box_watch = BoxWatch(problem.features)
+        self.box_watch = BoxWatch(problem.features, problem.state_names)
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0

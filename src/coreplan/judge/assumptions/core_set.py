@@ -30,7 +30,7 @@ def features(problem: Problem, pool: Pool) -> tuple[Measurement, ...]:
     box = Measurement("coverage", 0.0, GREEN, "no state met lies outside the features' box.")
     if outside is not None:
         share = outside.outside / outside.total
-        box = Measurement("coverage", share, RED if share > 0.1 else AMBER, str(outside))
+        box = Measurement("coverage", share, RED if share > 0.1 else AMBER, outside.said(problem.state_names))
     elif getattr(getattr(f, "base", f), "box", None) is None:
         box = Measurement("coverage", math.nan, GREY, "the features declare no box.")
     return R, box

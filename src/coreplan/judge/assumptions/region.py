@@ -72,9 +72,7 @@ def _best_cut(
 def _words(problem: Problem, x: FloatArray, inside: NDArray[np.bool_], columns: list[int]) -> str:
     if not columns:
         return "everywhere"
-    names = getattr(problem, "state_names", None)
-    if names is None or len(names) < x.shape[1]:
-        names = [f"state[{i}]" for i in range(x.shape[1])] if x.shape[1] > 1 else ["the state"]
+    names = problem.names.columns(x.shape[1]) if problem.state_names or x.shape[1] > 1 else ["the state"]
     parts = []
     for i in columns:
         low, high = x[inside, i].min(), x[inside, i].max()

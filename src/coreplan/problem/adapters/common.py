@@ -145,6 +145,8 @@ def terminal_problem(
     name: str,
     hidden: int = 0,
     box: Box | None = None,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
 ) -> Problem:
     """The problem whose states are rows of `columns` numbers, the first `hidden` of no concern, and the terminal column."""
     if features is None and box is not None:
@@ -166,7 +168,10 @@ def terminal_problem(
         )
     if core_pairs is not None:
         core_pairs = _completed(core_pairs, columns)
-    return Problem(model, wrapped, discount, reward_range=reward_range, core_pairs=core_pairs, name=name)
+    return Problem(
+        model, wrapped, discount, reward_range=reward_range, core_pairs=core_pairs, name=name,
+        state_names=state_names, action_names=action_names,
+    )  # fmt: skip
 
 
 def _completed(pairs: tuple[States, IntArray], columns: int) -> tuple[States, IntArray]:

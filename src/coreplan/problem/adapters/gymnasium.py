@@ -25,6 +25,7 @@ from ..problem import Problem
 from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
+from .known import action_names, state_names
 from .tables import from_tables
 from .wrappers import refuse_moving, require_observed
 
@@ -147,9 +148,12 @@ def from_gymnasium(
         raise InputError(
             "`box`, `periodic` and `whole` are for a problem without features: give one of the two."
         )
+    kind = type(env.unwrapped).__name__
     return terminal_problem(
-        model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden, around
-    )
+        model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden, around,
+        state_names=None if copy or get_state is not None else state_names(kind, model.columns),
+        action_names=None if outer and actions is None else action_names(kind, values, actions),
+    )  # fmt: skip
 
 
 def _box(env: Any, model: Any, box: Any, periodic: Any, whole: Any, observe: Any) -> Box | None:

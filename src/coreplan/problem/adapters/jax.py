@@ -13,6 +13,7 @@ from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_
 from ...features import Features, ended, terminated
 from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
+from .known import action_names
 
 _LEAST = 8  # the smallest batch size that is compiled
 _ROUNDING = 1e-6  # float32 rewards may leave their range by this fraction of it
@@ -106,6 +107,11 @@ class JaxModel:
         self.names = layout.of_kept(layout.names)
         self.packing = Packing.of(layout.of_kept(layout.held))
         self.columns = self.packing.columns
+        self.column_names = [
+            part if size == 1 else f"{part}[{i}]"
+            for part, size in zip(self.names, self.packing.sizes, strict=True)
+            for i in range(size)
+        ]
         choices = jax.numpy.asarray(values)
 
         def step_parts(key, parts, action):
@@ -206,7 +212,10 @@ def from_jax(
     )
     bounds = reward_bounds(reward_range, None, name)
     model = JaxModel(initial, step, values, bounds=bounds, name=name, drop=drop)
-    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+    return terminal_problem(
+        model, model.columns, features, discount, bounds, core_pairs, observe, name,
+        state_names=model.column_names, action_names=None if actions is None else action_names("", values, actions),
+    )  # fmt: skip
 
 
 def from_gymnax(
@@ -264,7 +273,10 @@ def from_gymnax(
     model = JaxModel(initial, step, values, bounds=bounds, name=name, drop=drop)
     if drop:
         _check_drop(JaxModel(initial, step, values, bounds=bounds, name=name), model, drop)
-    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+    return terminal_problem(
+        model, model.columns, features, discount, bounds, core_pairs, observe, name,
+        state_names=model.column_names, action_names=action_names(name, values, actions),
+    )  # fmt: skip
 
 
 def _check_drop(whole: JaxModel, short: JaxModel, drop: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from ...features import Features, one_hot
 from ..problem import Problem
 from ..tables import Tabular, tabular_model
 from .common import reward_bounds
+from .known import action_names, state_names
 
 
 def from_tables(
@@ -43,7 +44,8 @@ def from_tables(
     features = one_hot(S + 1, A) if features is None else features
     return Problem(
         model, features, discount, reward_range=(low, high), core_pairs=core_pairs, name=name,
-        tabular=lambda: table,
+        tabular=lambda: table, state_names=state_names(type(env).__name__, 1),
+        action_names=action_names(type(env).__name__, range(A)),
     )  # fmt: skip
 
 

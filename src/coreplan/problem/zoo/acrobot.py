@@ -140,4 +140,8 @@ def acrobot(features: str = "quadratic", grid: int = 9, discount: float = 0.99) 
         reward_range=(-1.0, 0.0),
         ends=ended,
         baseline=("push with the second link", lambda states: 2 * (states[:, 3] >= 0.0).astype(np.int64)),
+        state_names=("first angle", "second angle", "first speed", "second speed", "arrived")[
+            : 4 + (features != "none")
+        ],
+        action_names=("torque -1", "torque 0", "torque 1"),
     )

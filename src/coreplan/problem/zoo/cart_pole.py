@@ -104,4 +104,7 @@ def cart_pole(grid: int = 9, discount: float = 0.99, features: str = "grid", deg
         discount=discount,
         ends=ended,
         baseline=("push where it falls", lambda states: (states[:, 2] + states[:, 3] > 0.0).astype(np.int64)),
+        state_names=("position", "speed", "angle", "spin", "fallen")[: 4 + (features != "none")],
+        action_names=("push left", "push right"),
+        reward_name="steps upright",
     )

@@ -133,4 +133,7 @@ def inventory(features: str = "grid", grid: int = 7, discount: float = 0.95) -> 
         reward_range=(low, high),
         tabular=tabular,
         baseline=("order up to a level", order_up_to),
+        state_names=("stock of product 1", "stock of product 2"),
+        action_names=[f"order {o1} and {o2}" for o1, o2 in _ORDERS],
+        reward_name="profit",
     )

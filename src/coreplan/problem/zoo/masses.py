@@ -182,4 +182,6 @@ def masses(
         discount=discount,
         reward_range=(-worst, 0.0),
         baseline=("LQR, rounded", nearest_force(regulator(A, B, discount)[1], forces)),
+        state_names=[f"{what} {i + 1}" for what in ("displacement", "speed") for i in range(masses)],
+        action_names=[f"force {' and '.join(f'{u:.6g}' for u in row)}" for row in forces],
     )

@@ -88,4 +88,6 @@ def mountain_car(grid: int = 61, discount: float = 0.99, features: str = "grid",
         reward_range=(-1.0, 0.0),
         ends=lambda states: states[:, 0] >= _GOAL,
         baseline=("push with the velocity", lambda states: 2 * (states[:, 1] >= 0.0).astype(np.int64)),
+        state_names=("position", "velocity"),
+        action_names=("push left", "do nothing", "push right"),
     )

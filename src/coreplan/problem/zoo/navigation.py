@@ -181,4 +181,6 @@ def navigation(
         reward_range=(-1.0, 0.0),
         ends=lambda states: (states >= goal).all(axis=1),
         baseline=("round the corners", round_the_corners(moves, barriers, goal)),
+        state_names=("x", "y"),
+        action_names=[f"{360.0 * a / actions:.6g} degrees" for a in range(actions)],
     )

@@ -85,4 +85,6 @@ def pendulum(
         discount=discount,
         reward_range=(-(math.pi**2 + 0.1 * _SPEED**2 + 0.001 * _TORQUE**2), 0.0),
         baseline=("energy, then hold", _swing_and_hold(torques)),
+        state_names=("angle", "speed"),
+        action_names=[f"torque {torque:.6g}" for torque in torques],
     )

@@ -152,4 +152,13 @@ def perishable_inventory(
         discount=discount,
         reward_range=(-worst, 0.0),
         baseline=(f"base-stock at {level}", base_stock(level, orders)),
+        state_names=_names(life, lead),
+        action_names=[f"order {a}" for a in range(A)],
+        reward_name="minus cost",
     )
+
+
+def _names(life: int, lead: int) -> list[str]:
+    """Of the stock with 1, ..., life periods left, then of what arrives in 1, ..., lead - 1 periods."""
+    stock = [f"stock with {i + 1} period{'s' * (i > 0)} left" for i in range(life)]
+    return stock + [f"arrives in {i + 1} period{'s' * (i > 0)}" for i in range(lead - 1)]

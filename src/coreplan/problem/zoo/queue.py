@@ -72,6 +72,9 @@ def queue(features: str = "hat", buffer: int = 49_999, discount: float = 0.98) -
         discount=discount,
         reward_range=(lowest, highest),
         tabular=(lambda: _tabular(buffer, lowest, highest)) if buffer < 10**6 else None,
+        state_names=("jobs",),
+        action_names=[f"serve at rate {rate:g}" for rate in _RATES],
+        reward_name="minus cost",
     )
 
 

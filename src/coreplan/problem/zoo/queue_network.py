@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -19,6 +20,10 @@ _SERVICE = np.array([0.12, 0.12, 0.28, 0.28])  # as published
 _SERVICE_CUT = np.array([0.12, 0.28, 0.12, 0.28])  # a variant
 # [A, 2]: the queues served, from 0; server 1 serves queue 1 or 4, server 2 queue 2 or 3.
 _SERVED = np.array(list(itertools.product((0, 3), (1, 2))))
+_NAMES: dict[str, Any] = {
+    "state_names": [f"queue {i + 1}" for i in range(4)],
+    "action_names": [f"serve queues {i + 1} and {j + 1}" for i, j in _SERVED],
+}
 _CUT = 9  # jobs per queue in queue-network-cut
 
 
@@ -150,6 +155,7 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
         features=phi,
         discount=discount,
         baseline=_LONGEST,
+        **_NAMES,
     )
 
 
@@ -182,6 +188,7 @@ def queue_network_cut(features: str = "hat", discount: float = 0.98) -> Problem:
         discount=discount,
         tabular=lambda: _tabular(states, nu0),
         baseline=_LONGEST,
+        **_NAMES,
     )
 
 

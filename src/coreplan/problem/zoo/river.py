@@ -35,6 +35,8 @@ def river_swim(states: int = 6, discount: float = 0.95) -> Problem:
         features=one_hot(states, 2),
         discount=discount,
         tabular=lambda: table,
+        state_names=("position",),
+        action_names=("left", "right"),
     )
 
 

@@ -196,4 +196,7 @@ def tetris(rows: int = 20, columns: int = 10, lines: bool = True, discount: floa
         ),
         discount=discount,
         reward_range=(0.0, 4.0),
+        state_names=[*(f"row {i + 1}" for i in range(rows)), "piece", "over"],
+        action_names=[f"turned {90 * k}, column {j + 1}" for k in range(4) for j in range(columns)],
+        reward_name="lines",
     )

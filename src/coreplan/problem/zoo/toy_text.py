@@ -46,7 +46,8 @@ def frozen_lake(map: str = "4x4", slippery: bool = True, discount: float = 0.99)
             k, l = min(max(i + di, 0), rows - 1), min(max(j + dj, 0), columns - 1)
             P[s, a, S if lake[k][l] in "GH" else k * columns + l] += 1 / len(headings)
             r[s, a] += (lake[k][l] == "G") / len(headings)
-    return _with_table(P, r, np.eye(S)[0], (0.0, 1.0), discount)
+    problem = _with_table(P, r, np.eye(S)[0], (0.0, 1.0), discount)
+    return dataclasses.replace(problem, state_names=("cell",), action_names=("left", "down", "right", "up"))
 
 
 _STANDS = ((0, 0), (0, 4), (4, 0), (4, 3))  # red, green, yellow, blue
@@ -94,7 +95,9 @@ def taxi(discount: float = 0.99) -> Problem:
                 rider, reward, over = _serve(at, passenger, goal, a)
             P[s, a, 500 if over else ((at[0] * 5 + at[1]) * 5 + rider) * 4 + goal] = 1.0
             r[s, a] = reward
-    return _with_table(P, r, nu0 / nu0.sum(), (-10.0, 20.0), discount)
+    problem = _with_table(P, r, nu0 / nu0.sum(), (-10.0, 20.0), discount)
+    names = ("down", "up", "right", "left", "pick up", "drop")
+    return dataclasses.replace(problem, state_names=("taxi, passenger and goal",), action_names=names)
 
 
 def _with_table(
