@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-all test-oldest lint clean
+.PHONY: demo test test-all test-oldest lint docs docs-links clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
@@ -11,10 +11,19 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The long tests, and every other test with the oldest libraries.
+# The long tests, the site, and every other test with the oldest libraries.
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
+	$(MAKE) docs
 	$(MAKE) test-oldest
+
+# The site, in build/site/index.html: notebooks are executed, every link between pages is checked, a warning is an error.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -b html . build/site
+
+# Links to other sites; it needs the internet.
+docs-links: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -c docs -b linkcheck . build/links
 
 # The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12). Two versions of Numba that share
 # a cache overwrite each other's, so this one has its own. Pages show what the newest libraries print.
@@ -37,6 +46,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(VENV)/.installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
 
 $(OLDEST)/.installed-test: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

@@ -8,7 +8,13 @@ from helpers.places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LINE = re.compile(r"^([\w-]+)==([\w.]+)$", flags=re.M)
-TOOLS = {"ruff", "mypy"}  # they look at the code and do not run it
+TOOLS = {
+    "ruff",
+    "mypy",
+    "sphinx",
+    "myst-nb",
+    "furo",
+}  # they look at the code, or make the site: no test runs with them
 
 
 def bounds():

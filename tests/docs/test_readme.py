@@ -2,85 +2,62 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
-from itertools import pairwise
 
 import pytest
 import typer
 
 from coreplan.cli import app
 from helpers.commands import run
+from helpers.pages import FENCE, blocks, examples, is_typed, needs, outputs, regenerated, same
 from helpers.places import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-ALL = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *DOCS, *NOTEBOOKS]
+ALL = [*PAGES, *sorted((ROOT / "docs" / "api").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 README = PAGES[0].read_text()
-ADAPTERS = {
-    "from_gymnasium": "gymnasium", "from_gymnax": "gymnax", "from_jax": "jax", "sklearn_features": "sklearn",
-}  # fmt: skip
-EXTRAS = {*ADAPTERS.values(), "matplotlib", "quantecon"}
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.S | re.M)
 
 
 def name_of(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def blocks(text):
-    """What stands between fences, in order: (language, text)."""
-    return [(match[1], match[2]) for match in FENCE.finditer(text)]
+def takes_long(page):
+    """Notebooks do, and pages that run commands."""
+    return page in NOTEBOOKS or is_typed(page.read_text())
 
 
-def examples(text):
-    """The Python blocks of a page, each with the text block that follows it at once: what it prints; None without one."""
-    found = [*blocks(text), ("", "")]
-    return [
-        (code, after if kind == "text" else None)
-        for (language, code), (kind, after) in pairwise(found)
-        if language == "python"
-    ]
+def with_code():
+    """The pages with Python blocks."""
+    found = [page for page in PAGES if examples(page.read_text())]
+    marks = {page: pytest.mark.long if takes_long(page) else () for page in found}
+    return [pytest.param(page, id=name_of(page), marks=marks[page]) for page in found]
 
 
-WITH_CODE = [page for page in PAGES if examples(page.read_text())]
+def run_page(text, name, folder, exact=True):
+    """Run what a page has to run; stops, as skipped, at a block that needs an extra that is missing."""
+    for block, printed in outputs(text, name, folder, available=pytest.importorskip):
+        if block.shows and exact:
+            assert same(printed, block.shows.text), printed
 
 
-def needs(code):
-    """The extras that a block needs: those that it imports, and those behind the adapters that it names."""
-    words = {word for word in re.findall(r"\w+", code) if word in ADAPTERS}
-    modules = {ADAPTERS[word] for word in words}
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            modules.add(node.module.split(".")[0])
-    return modules & EXTRAS
-
-
-def run_page(text, name, capsys, exact=True):
-    """Run the Python blocks of a page in one namespace; stops, as skipped, at one that needs an extra that is missing."""
-    names = {"__name__": "page"}
-    for code, prints in examples(text):
-        for module in needs(code):
-            pytest.importorskip(module)
-        exec(compile(code, name, "exec", dont_inherit=True), names)
-        printed = capsys.readouterr().out
-        if prints is not None and exact:
-            assert printed == prints
-
-
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_python_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", with_code())
+def test_what_a_page_has_to_run_prints_what_the_page_says(page, tmp_path, monkeypatch):
     """A page shows what the newest libraries print; `make test-oldest` has others, and their last bits may decide a tie."""
-    monkeypatch.chdir(tmp_path)
-    run_page(page.read_text(), name_of(page), capsys, exact=os.environ.get("COREPLAN_LIBRARIES") != "oldest")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    run_page(
+        page.read_text(), name_of(page), tmp_path, exact=os.environ.get("COREPLAN_LIBRARIES") != "oldest"
+    )
 
 
 def test_the_pages_with_code_are_found():
-    found = {name_of(page) for page in WITH_CODE}
+    found = {parameter.id for parameter in with_code()}
     assert {"README.md", "docs/add-a-planner.md", "docs/your-own-problem.md", "docs/the-paper.md"} <= found
+    long = {parameter.id for parameter in with_code() if parameter.marks}
+    assert long == {*map(name_of, NOTEBOOKS)}
 
 
 def test_the_extras_that_a_block_needs_are_found():
@@ -90,11 +67,26 @@ def test_the_extras_that_a_block_needs_are_found():
     }
 
 
-def test_another_print_is_noticed(capsys):
-    text = "```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\nIt prints\n\n```text\n2\n```\n"
+def test_another_print_is_noticed(tmp_path):
+    text = "```python\nx = 1\n```\n\n```{code-cell} python\n:tags: [a]\n\nprint(x)\n```\n\nIt prints\n\n```text\n2\n```\n"
     assert examples(text) == [("x = 1\n", None), ("print(x)\n", "2\n")]
     with pytest.raises(AssertionError):
-        run_page(text, "page", capsys)
+        run_page(text, "page", tmp_path)
+    assert "```text\n1\n```" in regenerated(text, "page")
+
+
+def test_files_are_saved_and_commands_are_run(tmp_path):
+    text = "```python\n# one.py\nprint(1)\n```\n\n```sh\npython one.py\n```\n\n```text\n{}\n```\n"
+    run_page(text.format(1), "page", tmp_path)
+    with pytest.raises(AssertionError):
+        run_page(text.format(2), "page", tmp_path)
+    with pytest.raises(AssertionError, match="No such file"):
+        run_page(text.replace("python one.py", "cat two.py"), "page", tmp_path)
+
+
+def test_only_the_time_it_took_may_differ():
+    row = "│ queries │ 9 │\n│ time    │ {} │\n│         │ compiling │\n│ policy  │ 3 │\n"
+    assert same(row.format("2 s"), row.format("3 s")) and not same(row, row.replace("9", "8"))
 
 
 def test_the_readme_is_short_and_so_is_its_example():
@@ -114,7 +106,7 @@ def test_both_commands_exist():
 
 def shell_lines(text):
     """Commands that a page shows: lines of its sh blocks, and what stands between backquotes."""
-    lines = [line for language, block in blocks(text) if language == "sh" for line in block.splitlines()]
+    lines = [line for block in blocks(text) if block.language == "sh" for line in block.text.splitlines()]
     quoted = re.findall(r"`([^`]+)`", FENCE.sub("", text))
     return [line.split("  #")[0].strip() for line in lines] + [" ".join(line.split()) for line in quoted]
 
@@ -160,7 +152,8 @@ def test_every_shown_target_and_program_exists():
     programs = [(words[0], page) for words, page in shown("python").items() if words[0] != "-m"]
     assert programs
     for program, page in programs:
-        assert (ROOT / program).is_file(), f"{page}: python {program}"
+        saved = {block.file for block in blocks((ROOT / page).read_text())}
+        assert program in saved or (ROOT / program).is_file(), f"{page}: python {program}"
 
 
 # Links and names of files.
@@ -184,9 +177,12 @@ def test_relative_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(path.read_text()), f"{name_of(page)}: {target}"
 
 
-def test_every_page_is_linked_from_the_readme():
-    linked = {(ROOT / target.partition("#")[0]).resolve() for target in links(README)}
-    assert {page.resolve() for page in PAGES[1:]} <= linked
+def test_every_page_is_listed():
+    """The README leads to the list, and the list, the site's first page, to every page."""
+    index = ROOT / "docs" / "index.md"
+    listed = {(index.parent / target.partition("#")[0]).resolve() for target in links(index.read_text())}
+    assert "docs/index.md" in links(README)
+    assert {page.resolve() for page in [*DOCS, *NOTEBOOKS]} - {index} <= listed
 
 
 @pytest.mark.parametrize("page", ALL, ids=name_of)
