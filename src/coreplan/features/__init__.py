@@ -38,6 +38,7 @@ from .box import Box, BoxWatch, OutsideBox, outside_box
 from .clock import Rows, TimeFeatures, at_time, time_nodes
 from .coordinates import Coordinates, bounds_of, box_of, with_features
 from .drawing import tree_svg
+from .formulas import Formula, copied, describes, formula_by, formula_of
 from .given import as_batch
 from .kernels import (
     add,
@@ -89,6 +90,7 @@ __all__ = [
     "CompiledFeatures",
     "Coordinates",
     "Features",
+    "Formula",
     "FunctionFeatures",
     "Mask",
     "MaskedFeatures",
@@ -119,9 +121,11 @@ __all__ = [
     "checked",
     "choose",
     "column_means",
+    "copied",
     "corner_keys",
     "crossed",
     "dense",
+    "describes",
     "distinct_rows",
     "ended",
     "entries",
@@ -132,6 +136,8 @@ __all__ = [
     "first_fault",
     "first_repeat",
     "flat",
+    "formula_by",
+    "formula_of",
     "fourier",
     "from_csr",
     "from_parts",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..base import InputError, IntArray, States, as_array, as_count, shown
+from .formulas import Formula, copied, describes
 from .grids import as_box, as_nodes, check_size
 from .maps import interpolation_core, locate_cell
-from .periodic import as_flags, fold_into, joined, wrapped
+from .periodic import as_flags, fold_into, joined, periodic_formula, wrapped
 from .protocol import CompiledFeatures
 
 
@@ -71,6 +73,11 @@ def _aggregate(data, states, out):
         copy_to_actions(out, n, 1)
 
 
+@describes(_aggregate)
+def _aggregation_formula(data: Any, A: int) -> Formula:
+    return copied({"kind": "aggregation", "groups": data[0]}, A)
+
+
 # Simplicial (Kuhn) interpolation: D + 1 nonzeros per feature vector.
 
 
@@ -107,6 +114,21 @@ def _kuhn_periodic(data, states, out):
     base, low, high, periodic, fold = data
     _kuhn(base, wrapped(states, low, high, periodic), out)
     fold_into(fold, out)
+
+
+def _simplices(data: Any) -> Formula:
+    low, step, shape = data
+    return {"kind": "simplicial", "low": low, "step": step, "shape": shape}
+
+
+@describes(_kuhn)
+def _kuhn_formula(data: Any, A: int) -> Formula:
+    return copied(_simplices(data), A)
+
+
+@describes(_kuhn_periodic)
+def _periodic_kuhn_formula(data: Any, A: int) -> Formula:
+    return copied(periodic_formula(data, A, _simplices(data[0])), A)
 
 
 def simplicial(
@@ -161,6 +183,21 @@ def _rectilinear_periodic(data, states, out):
     base, low, high, periodic, fold = data
     _rectilinear(base, wrapped(states, low, high, periodic), out)
     fold_into(fold, out)
+
+
+def _axes(data: Any) -> Formula:
+    nodes, shape = data
+    return {"kind": "rectilinear", "nodes": nodes, "shape": shape}
+
+
+@describes(_rectilinear)
+def _rectilinear_formula(data: Any, A: int) -> Formula:
+    return copied(_axes(data), A)
+
+
+@describes(_rectilinear_periodic)
+def _periodic_rectilinear_formula(data: Any, A: int) -> Formula:
+    return copied(periodic_formula(data, A, _axes(data[0])), A)
 
 
 def rectilinear(
@@ -233,6 +270,21 @@ def _tiles_periodic(data, states, out):
     base, low, high, periodic, fold = data
     _tiles(base, wrapped(states, low, high, periodic), out)
     fold_into(fold, out)
+
+
+def _tilings(data: Any) -> Formula:
+    low, width, shape, shifts = data
+    return {"kind": "tile_coding", "low": low, "width": width, "shape": shape, "shifts": shifts}
+
+
+@describes(_tiles)
+def _tiles_formula(data: Any, A: int) -> Formula:
+    return copied(_tilings(data), A)
+
+
+@describes(_tiles_periodic)
+def _periodic_tiles_formula(data: Any, A: int) -> Formula:
+    return copied(periodic_formula(data, A, _tilings(data[0])), A)
 
 
 def tile_coding(

@@ -10,8 +10,9 @@ from numba import njit
 
 from ..base import FloatArray, InputError, IntArray, States, as_array, as_count, shown
 from .batch import Phi, Sparse, arrays, entries, is_sparse, n_actions
+from .formulas import Formula, copied, describes
 from .grids import as_box, as_nodes, check_size
-from .periodic import as_flags, fold_into, joined, wrapped
+from .periodic import as_flags, fold_into, joined, periodic_formula, wrapped
 from .protocol import CompiledFeatures
 
 
@@ -36,6 +37,17 @@ def _sparse_table(data, states, out):
             for i in range(index.shape[2]):
                 out.index[n, a, i] = index[x, a, i] if known else 0
                 out.weight[n, a, i] = weight[x, a, i] if known else np.nan
+
+
+@describes(_dense_table)
+def _dense_formula(data: Any, A: int) -> Formula:
+    return {"kind": "table", "table": data[0]}
+
+
+@describes(_sparse_table)
+def _sparse_formula(data: Any, A: int) -> Formula:
+    index, weight = data
+    return {"kind": "sparse_table", "index": index, "weight": weight}
 
 
 def _as_table(table: Any, d: int) -> Phi:
@@ -73,6 +85,11 @@ def _one_hot(data, states, out):
         for a in range(A):
             out.index[n, a, 0] = x * A + a if 0 <= x < n_states else 0
             out.weight[n, a, 0] = 1.0 if 0 <= x < n_states else np.nan
+
+
+@describes(_one_hot)
+def _one_hot_formula(data: Any, A: int) -> Formula:
+    return copied({"kind": "one_hot", "count": data[0]}, A)
 
 
 def one_hot(n_states: int, n_actions: int) -> CompiledFeatures:
@@ -138,6 +155,21 @@ def interpolate_periodic_into(data, states, out):
     base, low, high, periodic, fold = data
     interpolate_into(base, wrapped(states, low, high, periodic), out)
     fold_into(fold, out)
+
+
+def _grid(data: Any) -> Formula:
+    low, step, shape = data
+    return {"kind": "interpolation", "low": low, "step": step, "shape": shape}
+
+
+@describes(interpolate_into)
+def _grid_formula(data: Any, A: int) -> Formula:
+    return copied(_grid(data), A)
+
+
+@describes(interpolate_periodic_into)
+def _periodic_grid_formula(data: Any, A: int) -> Formula:
+    return copied(periodic_formula(data, A, _grid(data[0])), A)
 
 
 def interpolation(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ..base import FloatArray, InputError, IntArray, States, shown
+from .formulas import Formula
 from .protocol import CompiledFeatures
 
 Flags = NDArray[np.bool_]
@@ -101,3 +103,14 @@ def _fold(cells: IntArray, periodic: Flags, copies: int, n_actions: int) -> IntA
     cell = np.ravel_multi_index([at % n for at, n in zip(places, kept, strict=True)], tuple(kept))
     rows = np.arange(copies)[:, None] * int(kept.prod()) + cell  # [copies, cells]
     return (rows[:, :, None] * n_actions + np.arange(n_actions)).ravel()
+
+
+def wrapped_formula(low: FloatArray, high: FloatArray, periodic: Flags, base: Formula) -> Formula:
+    """The description of `base` at wrapped states."""
+    return {"kind": "wrapped", "low": low, "high": high, "periodic": periodic, "base": base}
+
+
+def periodic_formula(data: Any, A: int, base: Formula) -> Formula:
+    """The description of base functions on a grid whose ends are joined, from the data of a kernel of `joined`."""
+    _, low, high, periodic, fold = data
+    return {"kind": "folded", "fold": fold[::A] // A, "base": wrapped_formula(low, high, periodic, base)}

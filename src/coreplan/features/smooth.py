@@ -14,8 +14,9 @@ from numba import njit
 
 from ..base import FloatArray, InputError, IntArray, as_array, as_count, as_flag, as_positive, shown
 from .bases import copy_to_actions
+from .formulas import Formula, copied, describes
 from .grids import as_box, as_nodes, check_size
-from .periodic import Flags, as_flags, named, open_box, wrapped
+from .periodic import Flags, as_flags, named, open_box, wrapped, wrapped_formula
 from .protocol import CompiledFeatures
 
 _MOST = 1_000_000  # base functions, each of which is a nonzero of every feature vector
@@ -89,6 +90,50 @@ def _fourier_periodic(data, states, out):
             out.index[n, 0, j] = j
             out.weight[n, 0, j] = value * math.cos(math.pi * angle)
         copy_to_actions(out, n, coefficients.shape[0])
+
+
+# What the kernels compute, for exported policies. Those of Fourier and radial features have flags for periodic coordinates.
+
+
+def _monomials(data: Any) -> Formula:
+    low, width, powers = data
+    return {"kind": "polynomial", "low": low, "width": width, "powers": powers}
+
+
+@describes(polynomial_into)
+def _polynomial_formula(data: Any, A: int) -> Formula:
+    return copied(_monomials(data), A)
+
+
+@describes(_polynomial_periodic)
+def _periodic_polynomial_formula(data: Any, A: int) -> Formula:
+    base, low, high, periodic = data
+    angles = {
+        "kind": "cos_sin", "low": low, "width": high - low, "periodic": periodic, "base": _monomials(base),
+    }  # fmt: skip
+    return copied(wrapped_formula(low, high, periodic, angles), A)
+
+
+def _cosines(data: Any, periodic: Flags) -> Formula:
+    low, width, coefficients = data
+    return {
+        "kind": "fourier",
+        "low": low,
+        "width": width,
+        "coefficients": coefficients,
+        "periodic": periodic,
+    }
+
+
+@describes(_fourier)
+def _fourier_formula(data: Any, A: int) -> Formula:
+    return copied(_cosines(data, np.zeros(len(data[0]), dtype=bool)), A)
+
+
+@describes(_fourier_periodic)
+def _periodic_fourier_formula(data: Any, A: int) -> Formula:
+    base, low, high, periodic = data
+    return copied(wrapped_formula(low, high, periodic, _cosines(base, periodic)), A)
 
 
 def _tuples(owner: str, highest: Sequence[int], total: int | None = None) -> IntArray:
@@ -221,6 +266,22 @@ def _radial_periodic(data, states, out):
             out.weight[n, 0, j] = square / 2.0
             least = min(least, square / 2.0)
         _bumps(out, n, k, least, normalise, intercept)
+
+
+def _centred(data: Any, periodic: Flags) -> Formula:
+    names = ("low", "width", "centres", "scale", "normalise", "intercept")
+    return {"kind": "radial", **dict(zip(names, data, strict=True)), "periodic": periodic}
+
+
+@describes(radial_into)
+def _radial_formula(data: Any, A: int) -> Formula:
+    return copied(_centred(data, np.zeros(len(data[0]), dtype=bool)), A)
+
+
+@describes(_radial_periodic)
+def _periodic_radial_formula(data: Any, A: int) -> Formula:
+    base, low, high, periodic = data
+    return copied(wrapped_formula(low, high, periodic, _centred(base, periodic)), A)
 
 
 def radial(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..base import FloatArray, InputError, IntArray, States, as_count, as_kind
 from .box import Box
+from .formulas import Formula, copied, describes
 from .grids import check_size
 from .protocol import CompiledFeatures
 from .tree_kernels import corner_keys, fill_boxes, fill_complete, place_all, tree_into
@@ -168,6 +169,35 @@ def tree_features(tree: Tree, n_actions: int) -> TreeFeatures:
         tree_into, A, len(tree.keys) * A, 1.0, nonzeros=2**box.dimension, data=tree.data, name="tree",
         state_shape=(box.dimension,), state_dtype=np.float64, core=core, box=box.edges, clips=True,
         tree=tree,
+    )  # fmt: skip
+
+
+@describes(tree_into)
+def _tree_formula(data: Any, A: int) -> Formula:
+    """Leaves name the cell that is interpolated in, and only such cells have corners.
+
+    Where both edges of a periodic axis are one node, its weight stands twice, in two parts.
+    """
+    low, width, sizes, periodic, axis, child, lo, hi, corners, complete, keys, order = data
+    leaf, at = child < 0, np.maximum(axis, 0)
+    cells, cell = np.unique(complete[leaf], return_inverse=True)
+    number = np.zeros(len(child), dtype=np.int64)
+    number[leaf] = cell
+    ticks = np.empty((len(keys), len(sizes)), dtype=np.int64)
+    rest = keys
+    for i in range(len(sizes) - 1, -1, -1):
+        rest, ticks[order, i] = np.divmod(rest, sizes[i] + 1)
+    rows, depth = np.arange(len(child)), np.zeros(len(child), dtype=np.int64)
+    for k in np.flatnonzero(~leaf):  # a cell comes before its halves
+        depth[child[k] : child[k] + 2] = depth[k] + 1
+    return copied(
+        {
+            "kind": "tree", "low": low, "width": width, "sizes": sizes, "periodic": periodic, "depth": int(depth.max()),
+            "axis": np.where(leaf, 0, at), "child": np.where(leaf, rows, child),
+            "middle": np.where(leaf, sizes.max() + 1, (lo[rows, at] + hi[rows, at]) // 2), "cell": number,
+            "lo": lo[cells], "hi": hi[cells], "corners": corners[cells], "ticks": ticks,
+        },
+        A,
     )  # fmt: skip
 
 

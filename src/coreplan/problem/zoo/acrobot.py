@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ...base import InputError, as_choice
-from ...features import Features, ended, interpolate_periodic_into, interpolation, polynomial, polynomial_into
+from ...features import (
+    Features,
+    Formula,
+    copied,
+    describes,
+    ended,
+    formula_by,
+    interpolate_periodic_into,
+    interpolation,
+    polynomial,
+    polynomial_into,
+)
 from ..model import CompiledModel
 from ..problem import Problem
 from .bounds import bounds_only
-from .ends import own_feature, shared_feature, with_end
+from .ends import own_end, own_feature, shared_end, shared_feature, with_end
 
 _GRAVITY, _DT = (
     9.8,
@@ -106,6 +118,20 @@ def _quadratic(data, states, out):
     for n in range(states.shape[0]):
         if states[n, 4] > 0.0:
             shared_feature(out, n, out.index.shape[2] * out.index.shape[1])
+
+
+@describes(_grid)
+def _grid_formula(data: Any, A: int) -> Formula:
+    return own_end(formula_by(interpolate_periodic_into, data, A), 4, 0.0, int(data[4].max()) // A + 1)
+
+
+@describes(_quadratic)
+def _quadratic_formula(data: Any, A: int) -> Formula:
+    angles = {
+        "kind": "cos_sin", "low": np.zeros(4), "width": np.full(4, 2.0 * math.pi), "periodic": np.array(_TURNS),
+        "base": formula_by(polynomial_into, data, A)["base"],
+    }  # fmt: skip
+    return shared_end(copied(angles, A), 4, 0.0, len(data[2]) * A)
 
 
 def acrobot(features: str = "quadratic", grid: int = 9, discount: float = 0.99) -> Problem:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ...base import InputError, as_choice
-from ...features import Features, ended, interpolate_into, interpolation, polynomial, polynomial_into
+from ...features import (
+    Features,
+    Formula,
+    describes,
+    ended,
+    formula_by,
+    interpolate_into,
+    interpolation,
+    polynomial,
+    polynomial_into,
+)
 from ..model import CompiledModel
 from ..problem import Problem
 from .bounds import bounds_only
-from .ends import own_feature, shared_feature, with_end
+from .ends import own_end, own_feature, shared_end, shared_feature, with_end
 
 _GRAVITY, _CART, _POLE, _HALF = 9.8, 1.0, 0.1, 0.5  # gravity, the two masses, half the pole's length
 _FORCE, _DT = 10.0, 0.02
@@ -70,6 +81,16 @@ def _monomials(data, states, out):
     for n in range(states.shape[0]):
         if states[n, 4] > 0.0:
             shared_feature(out, n, out.index.shape[2] * out.index.shape[1])
+
+
+@describes(_features)
+def _features_formula(data: Any, A: int) -> Formula:
+    return own_end(formula_by(interpolate_into, data, A), 4, 0.0, int(data[2].prod()))
+
+
+@describes(_monomials)
+def _monomials_formula(data: Any, A: int) -> Formula:
+    return shared_end(formula_by(polynomial_into, data, A), 4, 0.0, len(data[2]) * A)
 
 
 def cart_pole(grid: int = 9, discount: float = 0.99, features: str = "grid", degree: int = 2) -> Problem:

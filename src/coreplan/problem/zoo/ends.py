@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ...base import IntArray, States
-from ...features import CompiledFeatures
+from ...features import CompiledFeatures, Formula
 
 
 @njit(cache=True, nogil=True)
@@ -37,6 +37,17 @@ def ended_pairs(states: States, actions: IntArray, n_actions: int) -> tuple[Stat
     last = np.append(np.zeros(states.shape[1]), 1.0)
     states = np.vstack([np.pad(states, ((0, 0), (0, 1))), np.repeat(last[None], n_actions, axis=0)])
     return states, np.append(actions, np.arange(n_actions))
+
+
+def own_end(base: Formula, column: int, above: float, feature: int) -> Formula:
+    """The description of features that are `own_feature(feature)` where a column exceeds a number, and `base` elsewhere."""
+    end = {"kind": "own_end", "column": column, "above": above, "feature": feature, "base": base["base"]}
+    return base | {"base": end}
+
+
+def shared_end(base: Formula, column: int, above: float, coordinate: int) -> Formula:
+    """The description of features that are `shared_feature(coordinate)` where a column exceeds a number, else `base`."""
+    return {"kind": "shared_end", "column": column, "above": 0.0, "coordinate": coordinate, "base": base}
 
 
 def with_end(

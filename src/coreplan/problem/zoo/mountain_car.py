@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ...base import InputError, as_choice
-from ...features import CompiledFeatures, Features, interpolation, radial, radial_into
+from ...features import (
+    CompiledFeatures,
+    Features,
+    Formula,
+    describes,
+    formula_by,
+    interpolation,
+    radial,
+    radial_into,
+)
 from ..model import CompiledModel
 from ..problem import Problem
 from .bounds import bounds_only
-from .ends import own_feature
+from .ends import own_end, own_feature
 
 _LOW, _HIGH = (-1.2, -0.07), (0.6, 0.07)  # position, velocity
 _GOAL = 0.5
@@ -52,6 +62,12 @@ def _bumps(data, states, out):
     for n in range(states.shape[0]):
         if states[n, 0] >= _GOAL:
             own_feature(out, n, out.index.shape[2])
+
+
+@describes(_bumps)
+def _bumps_formula(data: Any, A: int) -> Formula:
+    below = float(np.nextafter(_GOAL, 0.0))  # above it is at the goal or beyond
+    return own_end(formula_by(radial_into, data, A), 0, below, len(data[2]))
 
 
 def _rbf(centres: int) -> CompiledFeatures:

@@ -10,7 +10,7 @@ from numba import njit
 from scipy import sparse
 
 from ...base import InputError, IntArray, States, as_choice
-from ...features import CompiledFeatures, rectilinear
+from ...features import CompiledFeatures, Formula, copied, describes, rectilinear
 from ..model import CompiledModel
 from ..problem import Problem
 from ..tables import Tabular, cumulate, first_above
@@ -115,6 +115,17 @@ def serve_the_longest(states: States) -> IntArray:
     """Each server serves the longer of its two queues; ties go to queues 4 and 3."""
     x = np.asarray(states)
     return np.asarray(2 * (x[:, 3] >= x[:, 0]) + (x[:, 2] >= x[:, 1]), dtype=np.int64)
+
+
+@describes(_polynomial)
+def _polynomial_formula(data: Any, A: int) -> Formula:
+    return copied({"kind": "queue_polynomial", "largest": float(_CUT)}, A)
+
+
+@describes(_politex)
+def _politex_formula(data: Any, A: int) -> Formula:
+    groups, buffer = data
+    return copied({"kind": "queue_politex", "groups": groups, "buffer": float(buffer)}, A)
 
 
 _LONGEST = ("serve the longest", serve_the_longest)
