@@ -19,6 +19,7 @@ from .base import (
     InputError,
     States,
     as_array,
+    as_flag,
     as_generator,
     as_kind,
     as_name,
@@ -34,10 +35,15 @@ from .features import (
     Features,
     Tree,
     as_batch,
+    begun,
     bounds_of,
     checked,
+    clock_of,
     fingerprint,
     has_terminal,
+    length,
+    seen_features,
+    spoken_of,
     tree_features,
     tree_of,
     tree_svg,
@@ -123,6 +129,64 @@ class SoftmaxPolicy:
         )
         return int(actions[0]) if one else actions
 
+    def q_values(self, states: Any) -> FloatArray:
+        """phi(x, a) . theta for a batch of states, `[n, A]`, or for one state, `[A]`; minus infinity for a forbidden action.
+
+        What this number is depends on the planner. `PlugIn`, `SampledLP`, `Refine`, `CoreMirror` and `Grow` fit it to the
+        discounted return Q(x, a) = E sum_t gamma^t r_t of action a and of the policy afterwards, rewards mapped to [0, 1]:
+        (1 - gamma) Q is a normalised value. `Grow` leaves out a constant common to all states, and plans with a shorter
+        horizon. With `PlugIn(output=...)` a number, it is (1 - gamma) Q. In `PrimalDual` and `OptimisticPrimalDual` theta is
+        a sum of such estimates over iterations, and in `Search` any vector whose policy earns much: there only the
+        differences between actions mean something, and no single number is a value. It is an estimate in every case:
+        `coreplan.evaluate` says what a policy is worth.
+        """
+        features, states, one = self._ready(states)
+        q = np.empty((len(states), features.n_actions))
+        softmax.scores(checked(features, states), self.theta, q)
+        return q[0] if one else q
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        rng: np.random.Generator | int | None = None,
+    ) -> tuple[Any, Any]:
+        """The environment's own actions for its own observations, and the next `state`: the protocol of Stable-Baselines3.
+
+        `observation` is what the environment shows from which the problem was made by an adapter, or by
+        `problem.to_gymnasium()`: one, or a batch of a vector environment. A terminal column need not be appended; the
+        observations of Gymnasium's Acrobot and Pendulum are turned into states; and where the problem was made with
+        `actions=[...]`, the values of actions are returned, not their numbers. With a horizon, `state` is the next step of
+        each episode `[n]`: pass on what the last call returned, and True in `episode_start [n]` where an episode begins; one
+        that outlasts the horizon is led on as at the last step. Without a horizon, `state` is returned as it came.
+
+        `deterministic` takes the most probable action. Where the policy has a finite scale, that is another policy than the
+        one that was judged. With False actions are drawn as `act` draws them, and `rng`, a seed or a Generator, is needed:
+        `functools.partial(policy.predict, rng=np.random.default_rng(0))` where a caller cannot pass it on.
+        """
+        features = self._own_features()
+        if not as_flag("predict", deterministic=deterministic) and rng is None and np.isfinite(self.scale):
+            raise InputError(
+                f"This policy draws its actions at random, from a softmax of scale {self.scale:g}, and so "
+                "predict(..., deterministic=False) needs a source of randomness: predict(observation, deterministic=False, "
+                "rng=np.random.default_rng(0))."
+            )
+        timed = clock_of(features) is not None
+        steps = begun(state, episode_start) if timed else None
+        phi, one = seen_features(features, observation, steps)
+        n, spoken = length(phi), spoken_of(features)
+        u = np.zeros(n) if deterministic or rng is None else as_generator(rng).random(n)
+        actions = np.empty(n, dtype=np.int64)
+        scale = np.inf if deterministic else self.scale
+        softmax.act(phi, self.theta, scale, u, np.empty(features.n_actions), actions)
+        if timed:
+            state = (np.zeros(n, dtype=np.int64) if steps is None else steps) + 1
+        out = actions if spoken is None or spoken.actions is None else spoken.actions[actions]
+        return (out[0] if one else out), state
+
     def draw(self, x: int = 0, y: int = 1, *, at: Any = None, path: Any = None) -> str:
         """A picture of the policy's tree in two coordinates, as SVG: see `features.tree_svg`. Colours are actions.
 
@@ -141,13 +205,17 @@ class SoftmaxPolicy:
 
     def _ready(self, states: Any) -> tuple[Features, States, bool]:
         """The features, the states as a batch, and whether one state was given."""
+        features = self._own_features()
+        states, one = as_batch(features, states)
+        return features, states, one
+
+    def _own_features(self) -> Features:
         if self.features is None:
             raise InputError(
                 "This policy was loaded without its features, so it cannot act. Load it with "
                 "load_policy(path, problem=...), giving the problem it was planned for."
             )
-        states, one = as_batch(self.features, states)
-        return self.features, states, one
+        return self.features
 
     def save(self, path: str | Path) -> None:
         """Write the policy to `path` (a `.npz` of numbers), atomically. A file that is there is replaced."""

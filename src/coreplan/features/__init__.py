@@ -69,6 +69,7 @@ from .packing import Packed, packed, take_packed, unpacked
 from .protocol import CompiledFeatures, Features, FunctionFeatures, checked, fingerprint, raise_fault
 from .row_kernels import SUMS, fast_add, fast_dot, inner, load, products, subtract
 from .smooth import fourier, polynomial, polynomial_into, radial, radial_into
+from .spoken import Spoken, begun, clock_of, seen_features, spoken_of
 from .terminal import (
     TerminalFeatures,
     alive,
@@ -100,6 +101,7 @@ __all__ = [
     "Places",
     "Rows",
     "Sparse",
+    "Spoken",
     "TerminalFeatures",
     "TimeFeatures",
     "Tree",
@@ -114,12 +116,14 @@ __all__ = [
     "as_sparse",
     "at_time",
     "available",
+    "begun",
     "best_scores",
     "bounds_of",
     "box_of",
     "check_core",
     "checked",
     "choose",
+    "clock_of",
     "column_means",
     "copied",
     "corner_keys",
@@ -172,9 +176,11 @@ __all__ = [
     "rows_of",
     "score",
     "score_row",
+    "seen_features",
     "simplicial",
     "single_entries",
     "softmax",
+    "spoken_of",
     "stack",
     "subtract",
     "table_features",

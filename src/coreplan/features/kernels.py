@@ -124,6 +124,14 @@ def act(phi, w, scale, u, p, actions):
         actions[n] = choose(phi, n, w, scale, u[n], p)
 
 
+@njit(cache=True, nogil=True)
+def scores(phi, w, q):
+    """phi(x_n, a) . w for a batch, minus infinity where an action is not available: `q [n, A]`."""
+    for n in range(q.shape[0]):
+        for a in range(q.shape[1]):
+            q[n, a] = score(phi, n, a, w)
+
+
 def best_scores(phi: Phi, theta: FloatArray) -> FloatArray:
     """max_a phi(x_n, a) . theta over the available actions, `[n]`."""
     out = np.empty(length(phi))

@@ -103,6 +103,9 @@ class TerminalFeatures:
     hidden: int = field(
         default=0, compare=False
     )  # the first columns that the features do not see, such as a number
+    spoken: Any = field(
+        default=None, compare=False, repr=False
+    )  # a `Spoken`: how the environment speaks that an adapter reads
 
     @property
     def n_actions(self) -> int:
@@ -149,6 +152,12 @@ class TerminalFeatures:
         if living.any():
             known = checked(self.base, self._seen(states[living, :-1]))
             put(phi, living, known)
+        return phi
+
+    def of_seen(self, seen: States) -> Phi:
+        """phi of living states that are given as the base map sees them: what `observe` returns."""
+        phi = self._terminal(len(seen))
+        put(phi, np.ones(len(seen), dtype=bool), checked(self.base, seen))
         return phi
 
     def _require_column(self, states: States) -> None:
@@ -256,6 +265,7 @@ def with_terminal(
     observe: Callable[[States], Any] | None = None,
     columns: int | None = None,
     hidden: int = 0,
+    spoken: Any = None,
 ) -> TerminalFeatures:
     """`features` of the state's first D columns, plus one feature for the terminated state: dimension d + 1.
 
@@ -264,7 +274,7 @@ def with_terminal(
     `observe(states [n, D])` the features are computed from what it returns instead of the state; a carried core
     set then consists of observations, not states, and is dropped. `columns` is D, for features that do not say it, so that
     a policy can tell one state from a batch and a raw observation from a state; the first `hidden` of them are not seen by
-    `observe`, and an observation lacks them.
+    `observe`, and an observation lacks them. `spoken` says how the environment speaks from which the states come.
     """
     if isinstance(features, TerminalFeatures):
         raise InputError(
@@ -275,4 +285,4 @@ def with_terminal(
             f"`with_terminal(features)` needs a feature map, got {type(features).__name__}. FunctionFeatures "
             "makes one from a function, coreplan.problem has ready ones (interpolation, tile_coding, ...)."
         )
-    return TerminalFeatures(features, observe, columns, hidden)
+    return TerminalFeatures(features, observe, columns, hidden, spoken)

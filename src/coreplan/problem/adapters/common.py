@@ -19,7 +19,7 @@ from ...base import (
     shown,
     text_of,
 )
-from ...features import Box, Coordinates, Features, terminal_pairs, widened, with_terminal
+from ...features import Box, Coordinates, Features, Spoken, terminal_pairs, widened, with_terminal
 from ..model import Model
 from ..problem import Problem
 
@@ -147,6 +147,7 @@ def terminal_problem(
     box: Box | None = None,
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
+    spoken: Spoken | None = None,
 ) -> Problem:
     """The problem whose states are rows of `columns` numbers, the first `hidden` of no concern, and the terminal column."""
     if features is None and box is not None:
@@ -160,7 +161,7 @@ def terminal_problem(
             f"{name} needs features over its states of {columns} numbers: a map of coreplan.problem "
             "(interpolation, tile_coding, ...) or FunctionFeatures; or bounds, box=(low, high), for the planner Refine."
         )
-    wrapped = with_terminal(features, observe, columns, hidden)
+    wrapped = with_terminal(features, observe, columns, hidden, spoken)
     shape = getattr(features, "state_shape", None)
     if observe is None and shape is not None and int(np.prod(shape)) != columns:
         raise InputError(

@@ -15,6 +15,7 @@ from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 from .environments import check_repeatable
 from .jax import JaxModel
+from .speaking import spoken
 
 
 def from_functional(
@@ -43,7 +44,26 @@ def from_functional(
             raise
         except Exception as error:
             raise InputError(f"{name} could not be stepped: {said(error)}.") from error
-    return terminal_problem(model, model.columns, features, discount, bounds, core_pairs, observe, name)
+    return terminal_problem(
+        model, model.columns, features, discount, bounds, core_pairs, observe, name,
+        spoken=spoken(name, "", _first(env, isinstance(model, JaxModel)), observe, values),
+    )  # fmt: skip
+
+
+def _first(env: Any, in_jax: bool) -> Callable[[], tuple[Any, Any]]:
+    """A function that returns what the environment shows of an initial state, and that state `[D]`."""
+
+    def first() -> tuple[Any, Any]:
+        rng: Any = np.random.default_rng(0)
+        if in_jax:
+            import jax
+
+            rng = jax.random.PRNGKey(0)
+        state = call(env, "initial", rng=rng)
+        row = np.concatenate([np.ravel(leaf) for leaf in leaves(state)])
+        return call(env, "observation", state, rng=rng), row
+
+    return first
 
 
 def call(env: Any, part: str, *arguments: Any, rng: Any) -> Any:

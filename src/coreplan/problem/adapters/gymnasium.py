@@ -26,6 +26,7 @@ from .common import action_values, need, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .known import action_names, state_names
+from .speaking import spoken
 from .tables import from_tables
 from .wrappers import refuse_moving, require_observed
 
@@ -153,7 +154,22 @@ def from_gymnasium(
         model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden, around,
         state_names=None if copy or get_state is not None else state_names(kind, model.columns),
         action_names=None if outer and actions is None else action_names(kind, values, actions),
+        spoken=spoken(name, kind, _first(env if isinstance(given, str) else given, model), observe, values, hidden),
     )  # fmt: skip
+
+
+def _first(env: Any, model: Any) -> Callable[[], tuple[Any, Any]]:
+    """A function that resets the environment, as the caller knows it, and returns what it shows and its state."""
+
+    def first() -> tuple[Any, Any]:
+        shown = env.reset(seed=0)[0]
+        if isinstance(model, StateModel):
+            return shown, model.get_state(model.env)
+        return shown, np.append(
+            0.0, np.asarray(shown, dtype=np.float64).ravel()
+        )  # of copies, this is the state
+
+    return first
 
 
 def _box(env: Any, model: Any, box: Any, periodic: Any, whole: Any, observe: Any) -> Box | None:

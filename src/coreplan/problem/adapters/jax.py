@@ -14,6 +14,7 @@ from ...features import Features, ended, terminated
 from ..problem import Problem
 from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
 from .known import action_names
+from .speaking import spoken
 
 _LEAST = 8  # the smallest batch size that is compiled
 _ROUNDING = 1e-6  # float32 rewards may leave their range by this fraction of it
@@ -255,9 +256,9 @@ def from_gymnax(
     params = usual if params is None else params
     name = str(getattr(env, "name", type(env).__name__))
     if drop is None:
-        first = jax.eval_shape(lambda key: env.reset_env(key, params)[1], jax.random.PRNGKey(0))
+        start = jax.eval_shape(lambda key: env.reset_env(key, params)[1], jax.random.PRNGKey(0))
         usually = ("time", "last_u") if name == "Pendulum-v1" else ("time",)
-        drop = tuple(word for word in usually if hasattr(first, word))
+        drop = tuple(word for word in usually if hasattr(start, word))
     if "time" in drop and hasattr(params, "max_steps_in_episode"):
         params = params.replace(max_steps_in_episode=_FOREVER)
     values = np.stack([np.asarray(v) for v in action_values(env.action_space(params), actions, name)])
@@ -270,12 +271,17 @@ def from_gymnax(
         _, after, reward, done, _ = env.step_env(key, state, action, params)
         return reward, after, done
 
+    def first() -> tuple[Any, Any]:
+        shown, state = env.reset_env(jax.random.PRNGKey(0), params)
+        return shown, np.concatenate([np.ravel(getattr(state, word)) for word in model.names])
+
     model = JaxModel(initial, step, values, bounds=bounds, name=name, drop=drop)
     if drop:
         _check_drop(JaxModel(initial, step, values, bounds=bounds, name=name), model, drop)
     return terminal_problem(
         model, model.columns, features, discount, bounds, core_pairs, observe, name,
         state_names=model.column_names, action_names=action_names(name, values, actions),
+        spoken=spoken(name, name, first, observe, values),
     )  # fmt: skip
 
 
