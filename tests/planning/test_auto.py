@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import coreplan
 from coreplan import InputError, Status, load_run, plan
 from coreplan.planners import Planner, ReadOut, doubts
-from coreplan.planning import auto
+from coreplan.planning import auto, limit
 from coreplan.planning.advice import Pick, Way
 from coreplan.problem import one_hot
 from coreplan.simulate import Ask
@@ -125,6 +126,23 @@ def test_resumed_runs_have_the_same_bits(stages, tmp_path):
         assert (again.queries, again.sentence) == (whole.queries, whole.sentence)
     with pytest.raises(coreplan.FileError, match="already holds a run"):
         plan(made, planner="auto", budget=8_000, out=tmp_path / "whole")
+
+
+@pytest.mark.parametrize("stop", [1, 2], ids=["in the first stage", "in the second"])
+def test_a_time_limit_ends_the_stages_and_resumes_have_the_same_bits(stages, tmp_path, monkeypatch, stop):
+    """On a clock that goes on by a second whenever it is read: the first stage takes about 90, the second 60."""
+    monkeypatch.setattr(limit, "time", SimpleNamespace(perf_counter=iter(range(10_000)).__next__))
+    stages(Always(action=0, doubtful=True), Worse(action=1))
+    made = problem()
+    whole = plan(made, planner="auto", budget=8_000)
+    stopped = plan(made, planner="auto", budget=8_000, out=tmp_path, seconds=(40, 130)[stop - 1], evaluate=10)
+    assert stopped.status is Status.TIME_UP and load_run(tmp_path, made).status is Status.TIME_UP
+    assert stopped.planner.name == "always" and len(list(tmp_path.glob("?-*"))) == stop
+    assert stopped.evaluation is not None
+    again = plan(made, budget=8_000, out=tmp_path, resume=True)
+    assert again.policy.theta.tobytes() == whole.policy.theta.tobytes() and again.planner.name == "worse"
+    assert (again.queries, again.reality_queries) == (whole.queries, whole.reality_queries)
+    assert again.sentence == whole.sentence
 
 
 def test_a_folder_of_one_planner_is_none_of_auto(tmp_path):

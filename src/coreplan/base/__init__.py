@@ -24,6 +24,7 @@ from .interrupt import Interrupt, at_the_door, breakable
 from .libraries import differences, machine
 from .lock import FolderLock
 from .memory import SHARE, available_memory
+from .optional import need
 from .seeds import (
     Lane,
     Snapshot,
@@ -111,6 +112,7 @@ __all__ = [
     "machine",
     "native",
     "nearest",
+    "need",
     "one_thread",
     "overrun",
     "plain",

@@ -121,6 +121,25 @@ def write_atomic(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that does not exist yet; FileError if there is anything of that name, even a link to nowhere."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
+    except FileExistsError:
+        raise FileError(
+            f"{path} exists, and is left as it is. Give another name, or delete it first."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _unwritten(path, error, False) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()
+        raise _unwritten(path, error, False) from error
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON, atomically."""
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode())

@@ -8,18 +8,18 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import suppress
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from .. import __version__
-from . import bench, certify, check, listing, output, plan, tune, verify
+from . import bench, certify, check, examples, listing, new, output, plan, tune, verify
 
 __all__ = ["app", "main"]
 
 
-class _Commands(TyperGroup):
+class _Commands(examples.Group):
     """All commands. Ctrl-C is one line and exit code 130 wherever a command does not handle it itself."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -39,8 +39,9 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False)
 for command in (
+    new.new,
     listing.problems,
     listing.planners,
     plan.plan,
@@ -49,16 +50,21 @@ for command in (
     certify.certify,
     verify.verify,
 ):
-    app.command()(command)
+    app.command(cls=examples.Command)(command)
 app.add_typer(bench.app, name="bench")
 
 
 @app.callback(invoke_without_command=True)
-def _top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _top(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Plan in large Markov decision processes: a simulator and features in, one compact policy out."""
     if version:
         output.write(__version__)
         raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        output.write(examples.start(get_terminal_size().columns))
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from .arguments import AsJson, print_json
+from .examples import Command, Group
 
-app = typer.Typer(no_args_is_help=True, help="Benchmarks, as ratios within one run.")
+app = typer.Typer(cls=Group, no_args_is_help=True, help="Benchmarks, as ratios within one run.")
 
 
-@app.command()
+@app.command(cls=Command)
 def throughput(
     as_json: AsJson = False,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the queries: a smoke test.")] = False,

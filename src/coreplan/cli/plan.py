@@ -37,6 +37,10 @@ def plan(
             help="Or the accuracy to stop at: 0.01, or 1% of the optimum's gain over uniform; by default 1% with plug-in."
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Or the time: stop after the batch in which it is up. --resume goes on."),
+    ] = None,
     horizon: Horizon = None,
     seed: Seed = 0,
     out: Annotated[
@@ -89,7 +93,7 @@ def plan(
             name = planner or (started.planner if started else default_planner(where).name)
             chosen = planner_by_name(name, where, _settings(set_ or []), started)
         result = run_plan(
-            where, planner=chosen, budget=budget, epsilon=epsilon, seed=seed, out=out, resume=resume,
+            where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
             progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
             reality=reality, baseline=baseline,
         )  # fmt: skip

@@ -36,13 +36,14 @@ class _Words(Table):
 
 
 def _table(*headers: str, title: str | None = None, show_header: bool = True) -> _Words:
-    columns = [Column(text_of(header)) for header in headers]
+    columns = [Column(text_of(header), overflow="fold") for header in headers]  # no word is ever cut off
     return _Words(*columns, title=text_of(title), show_header=show_header)
 
 
 def listing(kind: str, settings: str, rows: Iterable[tuple[str, str, str]]) -> None:
     """A list of problems or planners: name, settings, and what it is."""
     table = _table(kind, settings, "what it is")
+    table.columns[0].no_wrap = True  # names are there to be copied
     for row in rows:
         table.add_row(*row)
     _print(table)

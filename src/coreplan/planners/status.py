@@ -12,6 +12,7 @@ class Status(Enum):
     FINISHED = "finished"
     REACHED = "accuracy reached"
     INTERRUPTED = "interrupted"
+    TIME_UP = "time is up"
     DOUBTFUL = "doubtful"
     DIVERGED = "diverged"
     NOT_REACHED = "accuracy not reached"
@@ -26,6 +27,11 @@ class Status(Enum):
         """Whether there is something against the result."""
         return self in (Status.DOUBTFUL, Status.DIVERGED, Status.NOT_REACHED)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the run ended before its last ask, so that it can be resumed."""
+        return self in (Status.INTERRUPTED, Status.TIME_UP)
+
     def after(self, queries: int) -> str:
         """The sentence with the number of queries."""
         return _SENTENCES[self].format(after=f" after {queries:,} queries")
@@ -35,6 +41,7 @@ _SENTENCES = {
     Status.FINISHED: "Finished{after}.",
     Status.REACHED: "Accuracy reached{after}.",
     Status.INTERRUPTED: "Interrupted{after}: the policy is the one reached so far, and a run with a folder can be resumed.",
+    Status.TIME_UP: "Time was up{after}: the policy is the one reached so far, and a run with a folder can be resumed.",
     Status.DOUBTFUL: "Finished{after}, with doubts about the policy.",
     Status.DIVERGED: "Diverged{after}: no solution was found, and the policy should not be used.",
     Status.NOT_REACHED: "Accuracy not reached{after}: the policy is the best one found.",

@@ -21,8 +21,8 @@ from ..problem import Problem
 from ..run import EVALUATION_FILE, REALITY_FILE, RUN_FILE, TRACE_FILE, RunFolder, read_record
 from .advice import Way, pick, ways
 from .defaults import ACCURACY
+from .judges import Judges
 from .result import Plan
-from .session import Judges
 
 AUTO = "auto"
 FIRST = 0.5  # of the budget, for the first choice
@@ -152,10 +152,12 @@ class _Chain:
             last = Stage(way.name, other.queries, None if race is None else race.as_dict(), won)
             self.stages[-1] = last
             told.append(f"{self._told(other)} and {_compared(race)}")
-            if won or other.status is Status.INTERRUPTED:
+            if won:
                 standing, at = other, self._folder(way.name)
+            elif other.status.stopped:  # a policy that was not compared takes nobody's place
+                standing = replace(standing, status=other.status)
             result = self._summed(standing, told, first.why)
-            if other.status is Status.INTERRUPTED or not won:
+            if other.status.stopped or not won:
                 break
         self.kept.write(self.stages, at, result, result.status.value)
         return result
@@ -203,7 +205,7 @@ class _Chain:
     def _race(self, standing: Plan, other: Plan) -> Reality | None:
         """Both policies side by side, with common noise; `lead` is the other's value minus that of the one that stands."""
         known = self.kept.race(len(self.stages))
-        if known is None and other.status is Status.INTERRUPTED:
+        if known is None and other.status.stopped:
             return None
         if known is None:
             room = self._race_room()
@@ -221,8 +223,9 @@ class _Chain:
 
     def _told(self, result: Plan) -> str:
         assert result.planner is not None
-        ended = "with doubts" if result.status.doubted else "without doubts"
-        return f"{result.planner.name} ended {ended} after {result.queries:,} queries"
+        ended = "ended with doubts" if result.status.doubted else "ended without doubts"
+        ended = "was stopped" if result.status.stopped else ended
+        return f"{result.planner.name} {ended} after {result.queries:,} queries"
 
     def _summed(self, standing: Plan, told: list[str], why: str) -> Plan:
         """The plan that stands, with the queries of all stages and their story."""

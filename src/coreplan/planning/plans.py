@@ -29,9 +29,11 @@ from ..run import RUN_FILE, Run, RunFolder, Started, read_record, resolved, setu
 from .advice import pick
 from .auto import is_auto, plan_auto
 from .defaults import choose
+from .judges import Judges
+from .limit import TimeLimit
 from .reality import SHARE, RealityCheck
 from .result import Plan
-from .session import Judges, Session
+from .session import Session
 
 
 @one_thread
@@ -42,6 +44,7 @@ def plan(
     *,
     budget: int | None = None,
     epsilon: float | str | None = None,
+    seconds: Any = None,
     seed: int = 0,
     out: str | Path | None = None,
     progress: Any = False,
@@ -66,6 +69,10 @@ def plan(
     epsilon: stop when the planner estimates that sampling loses at most this: a normalised value such as 0.01, or a
         fraction of the difference between the optimum and the uniform policy such as "1%". The budget is then a cap, by
         default 10 million.
+    seconds: stop asking after this time, too, at the end of the batch in which it is up: `Status.TIME_UP`. At least one
+        batch is made, so that a run that is resumed often enough ends. Rollouts of the policy, which are queries of the
+        run, wait for its end, so that resumes give the bits of a run without a limit. Compiling is not counted; `evaluate`
+        and `certify` come on top. With "auto" it is the time of all stages together.
     seed: the same seed gives the same bits, however often the run is stopped and resumed.
     out: a folder for policy.npz, run.json, trace.csv and checkpoint.npz; for core.npz, if the core pairs are not the
         problem's own; and for evaluation.json and certificate.json, if requested. One run per folder; a file
@@ -98,12 +105,13 @@ def plan(
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
+    limit = TimeLimit.of(seconds)
     where, resume = as_path("plan", optional=True, out=out), as_flag("plan", resume=resume)
     if is_auto(planner, where if resume else None):
         return plan_auto(
             plan, problem, core, budget=budget, epsilon=epsilon, seed=check_seed(seed), out=out, resume=resume,
-            evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block, reality=reality,
-            checkpoint_seconds=checkpoint_seconds,
+            seconds=limit, evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block,
+            reality=reality, checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
     folder = RunFolder(where) if where is not None else None
     started = folder.started() if resume and folder else None
@@ -136,7 +144,7 @@ def plan(
             folder.facing, folder.lock = facing, lock
         session = Session(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing,
-            picked=picked,
+            limit=limit, picked=picked,
         )  # fmt: skip
         return session.go(progress)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from .._version import __version__
 from ..base import (
@@ -15,17 +14,13 @@ from ..base import (
     InputError,
     Interrupt,
     RunError,
-    as_count,
-    as_python,
     breakable,
     machine,
     text_of,
 )
-from ..core import CoreSet
-from ..judge import Certificate, Evaluation, Reality
+from ..judge import Reality
 from ..planners import Status, Verdict
 from ..policy import POLICY_FILE, SoftmaxPolicy, with_own_features
-from ..problem import Problem
 from ..run import (
     CERTIFICATE_FILE,
     EVALUATION_FILE,
@@ -40,72 +35,15 @@ from ..run import (
 from ..simulate import Simulator, recheck
 from .advice import next_sentence
 from .elsewhere import warn_if_elsewhere
-from .judged import certified, evaluated
+from .judges import Judges
 from .keeping import Keeping
+from .limit import TimeLimit
 from .reality import RealityCheck
 from .result import Plan
 
-T = TypeVar("T")
-_INTERRUPTED = "It was interrupted."
 # Bytes of a planner's state that are copied before asks, so that a `tell` that raises can be undone: always, and more in
 # proportion to the seconds that asks take. It costs about a hundredth of the time.
 _COPIED, _COPIED_PER_SECOND, _MOST_COPIED = 1e6, 1e7, 1e8
-
-
-@dataclass(frozen=True)
-class Judges:
-    """What was requested besides the policy."""
-
-    evaluate: bool | int
-    certify: bool | int
-    seed: int
-
-    def __post_init__(self) -> None:
-        # Checked before the first query, not after the last.
-        for name, least in (("evaluate", 2), ("certify", 1)):
-            wish = as_python(getattr(self, name))
-            if not isinstance(wish, bool):
-                least = 0 if name == "evaluate" and isinstance(wish, int) and wish == 0 else least
-                wish = as_count("plan", least=least, **{name: wish})
-            object.__setattr__(self, name, wish)
-
-    def evaluation(
-        self, problem: Problem, policy: Any, interrupt: Interrupt
-    ) -> tuple[Evaluation | None, str]:
-        """The value of the policy, or of a rule, or why there is none."""
-        if self.evaluate is False:
-            return None, ""
-        # Somebody who pressed Ctrl-C does not want to wait for rollouts.
-        if interrupt.asked and problem.tabular is None:
-            return None, _INTERRUPTED
-        rollouts = None if self.evaluate is True else self.evaluate
-        return _or_why(interrupt, lambda: evaluated(problem, policy, rollouts, self.seed))
-
-    def certificate(
-        self, problem: Problem, core: CoreSet | None, policy: SoftmaxPolicy, interrupt: Interrupt
-    ) -> tuple[Certificate | None, str]:
-        """The certificate, or why there is none."""
-        if self.certify is False:
-            return None, ""
-        if interrupt.asked:
-            return None, _INTERRUPTED
-        queries = None if self.certify is True else self.certify
-        return _or_why(interrupt, lambda: certified(problem, core, policy, queries=queries, seed=self.seed))
-
-
-def _or_why(interrupt: Interrupt, judge: Callable[[], T | None]) -> tuple[T | None, str]:
-    """What a judge finds, or why it finds nothing: the plan is complete and must not be lost."""
-    interrupt.judging = (
-        True  # a compiler may swallow the exception; then the next simulator call raises it again
-    )
-    try:
-        return interrupt.at_once(judge), ""
-    except CoreplanError as error:
-        return None, str(error)
-    except KeyboardInterrupt:
-        return None, _INTERRUPTED
-    except BaseException as error:  # memory, linear algebra: whatever it is, the plan is not lost for it
-        return None, f"{type(error).__name__}: {text_of(error)}"
 
 
 class Session:
@@ -120,11 +58,12 @@ class Session:
         checkpoint_seconds: float,
         judges: Judges,
         reality: RealityCheck,
+        limit: TimeLimit,
         picked: str = "",
     ) -> None:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
-        self.keep, self.picked = Keeping(folder), picked
+        self.keep, self.picked, self.limit = Keeping(folder), picked, limit
         run.simulator.remembers = folder is not None
         self._before: Moment | None = None  # where the run stood before the asks that are being made
         self._saved = 0  # queries in the last checkpoint
@@ -199,6 +138,7 @@ class Session:
         if not len(run.trace):
             run.record()
         saved = begin = time.perf_counter()
+        self.limit.start()
         while run.left:
             due, cut = run.due, False
             now = time.perf_counter()
@@ -218,6 +158,8 @@ class Session:
             bar.update(run.simulator.queries)
             if interrupt.asked and run.left:
                 return Status.INTERRUPTED
+            if self.limit.up() and run.left:
+                return Status.TIME_UP
             if self.folder and time.perf_counter() - saved > self.checkpoint_seconds:
                 self.keep(checkpoint=self._checkpoint)
                 saved = time.perf_counter()
@@ -292,8 +234,7 @@ class Session:
         )  # first: whatever happens now, everything that was paid is on disk
         (policy, _), verdict = self.reality.chosen(run, self._known_reality()), run.verdict()
         said = self._said(verdict, policy)
-        interrupted = status is Status.INTERRUPTED
-        if verdict and not interrupted:
+        if verdict and not status.stopped:
             status = verdict.status
         core = run.planner.core(run.loop.state) or run.core
         if folder:
@@ -316,7 +257,7 @@ class Session:
         """The plan with what its policy earned, and the verdict that takes it into account."""
         run, folder = self.run, self.folder
         known = self._known_reality()
-        if result.status is Status.INTERRUPTED or (self.reality.share == 0.0 and known is None):
+        if result.status.stopped or (self.reality.share == 0.0 and known is None):
             return result
         found, missing = known, ""
         given = self.reality.own is None and self.reality.baseline is not None

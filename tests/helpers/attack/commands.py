@@ -30,6 +30,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("check", "river-swim", "--queries", "300"),
     "certify": ("certify", "run", "--queries", "2000"),
     "verify": ("verify", "nothing-starts-with-this"),
+    "new": ("new", "my_problem.py"),
     "problems": ("problems",),
     "planners": ("planners",),
     "bench throughput": (

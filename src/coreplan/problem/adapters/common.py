@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,17 +23,6 @@ from ..model import Model
 from ..problem import Problem
 
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
-
-
-def need(module: str, extra: str) -> Any:
-    """Import an optional module; an InputError names the extra to install if it is missing."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"This needs the package {module.partition('.')[0]} ({error}), which comes with the extra: "
-            f"pip install 'coreplan[{extra}]'."
-        ) from None
 
 
 def said(error: BaseException) -> str:

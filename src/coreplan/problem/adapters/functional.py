@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States, as_states
+from ...base import CoreplanError, FloatArray, InputError, IntArray, SimulatorError, States, as_states, need
 from ...features import Features, ended, terminated
 from ..model import gathered
 from ..problem import Problem
-from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
+from .common import Packing, action_values, reward_bounds, said, terminal_problem
 from .environments import check_repeatable
 from .jax import JaxModel
 from .speaking import spoken

@@ -18,11 +18,12 @@ from ...base import (
     States,
     as_count,
     as_flag,
+    need,
     shown,
 )
 from ...features import Box, Features, box_of
 from ..problem import Problem
-from .common import action_values, need, reward_bounds, said, terminal_problem
+from .common import action_values, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .known import action_names, state_names

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_count, as_states, shown
+from ...base import CoreplanError, FloatArray, InputError, IntArray, States, as_count, as_states, need, shown
 from ...features import Features, ended, terminated
 from ..problem import Problem
-from .common import Packing, action_values, need, reward_bounds, said, terminal_problem
+from .common import Packing, action_values, reward_bounds, said, terminal_problem
 from .known import action_names
 from .speaking import spoken
 
