@@ -18,7 +18,7 @@ PARTS = sorted(m.name for m in pkgutil.iter_modules(coreplan.__path__) if not m.
 
 def test_every_part_has_a_page_and_every_page_is_listed():
     pages = {page.stem for page in API.glob("*.md")}
-    assert pages == {*PARTS, "coreplan", "index"}
+    assert pages == {*PARTS, "coreplan", "index"}, "a part needs a page of five lines in docs/api/, like its neighbours"
     listed = (API / "index.md").read_text().split("```")[1].splitlines()
     assert pages - {"index"} <= set(listed)
 
@@ -31,7 +31,7 @@ def test_a_part_shows_all_its_names(part):
 
 def test_the_first_page_shows_every_name_once():
     shown = [n for part, names in ASKED.findall((API / "coreplan.md").read_text()) for n in names.split()]
-    assert sorted([*shown, "__version__"]) == sorted(coreplan.__all__)
+    assert sorted([*shown, "__version__"]) == sorted(coreplan.__all__), "see docs/api/coreplan.md"
 
 
 def test_every_public_name_has_a_home_that_exports_it(monkeypatch):
