@@ -18,7 +18,9 @@ PARTS = sorted(m.name for m in pkgutil.iter_modules(coreplan.__path__) if not m.
 
 def test_every_part_has_a_page_and_every_page_is_listed():
     pages = {page.stem for page in API.glob("*.md")}
-    assert pages == {*PARTS, "coreplan", "index"}, "a part needs a page of five lines in docs/api/, like its neighbours"
+    assert pages == {*PARTS, "coreplan", "index"}, (
+        "a part needs a page of five lines in docs/api/, like its neighbours"
+    )
     listed = (API / "index.md").read_text().split("```")[1].splitlines()
     assert pages - {"index"} <= set(listed)
 
