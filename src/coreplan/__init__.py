@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import sampled as sampled
     from . import simulate as simulate
     from . import theory as theory
+    from . import tracking as tracking
     from .base import (
         CoreplanError,
         CoreplanWarning,
@@ -144,6 +145,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "sampled": (),
     "simulate": (),
     "theory": (),
+    "tracking": (),
 }  # fmt: skip
 _PART_OF = {name: part for part, names in _PARTS.items() for name in names}
 

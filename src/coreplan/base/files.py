@@ -140,6 +140,28 @@ def write_new(path: Path, data: bytes) -> None:
         raise _unwritten(path, error, False) from error
 
 
+def append_lines(path: Path, lines: str) -> None:
+    """Add whole lines to the end of a file, which is made if there is none; half a line at its end is dropped first."""
+    there = os.path.lexists(path)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_WAIT | _BINARY, 0o666)
+    except (OSError, ValueError) as error:
+        raise _unwritten(path, error, there) from error
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise FileError(f"{path} cannot be written: it is {_kind(mode)}, not a file.")
+        try:
+            size = os.fstat(descriptor).st_size
+            file.seek(max(size - _CHUNK, 0))
+            end = file.read(_CHUNK)
+            if end and not end.endswith(b"\n"):
+                file.truncate(max(size - _CHUNK, 0) + end.rfind(b"\n") + 1)
+            file.write(lines.encode())
+        except OSError as error:
+            raise _unwritten(path, error, there) from error
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON, atomically."""
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode())
@@ -197,6 +219,17 @@ def read_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not text ({error.reason} at byte {error.start}).") from None
+
+
+def first_line(path: Path, longest: int) -> str:
+    """The first line of a text file, or as much of it as there are `longest` bytes; FileError for what is no text."""
+    with regular(path) as file:
+        try:
+            return file.readline(longest).decode().rstrip("\n")
+        except UnicodeDecodeError:
+            raise FileError(f"{path} is not text.") from None
+        except OSError as error:
+            raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def read_json(path: Path) -> Any:

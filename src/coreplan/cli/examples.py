@@ -22,7 +22,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan plan river-linear --epsilon 1% --out runs/river --certify",
         "coreplan plan my_problem.py:problem --budget 1e5 --seconds 60",
         "coreplan plan my_problem.py:problem --out runs/mine --resume",
-        "coreplan plan inventory --planner auto",
+        "coreplan plan inventory --planner auto --track inventory.jsonl",
     ),
     "tune": ("coreplan tune random-linear --epsilon 0.1", "coreplan tune river-swim --budget 1e6"),
     "check": ("coreplan check river-linear", "coreplan check my_problem.py:problem --queries 1e5"),

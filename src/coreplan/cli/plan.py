@@ -68,6 +68,12 @@ def plan(
             help="Certify the policy, with another 50,000 queries or more if needed.",
         ),
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Keep a trace elsewhere: FILE.jsonl, FILE.csv, tensorboard:FOLDER or mlflow:EXPERIMENT."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
@@ -76,12 +82,14 @@ def plan(
     from ..planning import plan as run_plan
     from ..problem import problem_by_name
     from ..run import RunFolder
+    from ..tracking import tracker_by_name
     from . import show
 
     if resume and out is None:
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
     rollouts = as_count("plan", least=2 if rollouts else 0, optional=True, rollouts=rollouts)
     with reserved_stdout(as_json):
+        callbacks = [tracker_by_name(spec) for spec in track or []]
         where = problem_by_name(problem, horizon)
         started = RunFolder(Path(out)).started() if resume and out else None
         chosen: Any = None
@@ -95,7 +103,7 @@ def plan(
         result = run_plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
             progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
-            reality=reality, baseline=baseline,
+            reality=reality, baseline=baseline, callbacks=callbacks,
         )  # fmt: skip
     record = _record(where, result.planner.name if result.planner else planner or "", seed, out, result)
     if result.certificate:

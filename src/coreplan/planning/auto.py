@@ -19,6 +19,7 @@ from ..planners import Planner, Status
 from ..policy import POLICY_FILE, with_own_features
 from ..problem import Problem
 from ..run import EVALUATION_FILE, REALITY_FILE, RUN_FILE, TRACE_FILE, RunFolder, read_record
+from ..tracking import Callbacks
 from .advice import Way, pick, ways
 from .defaults import ACCURACY
 from .judges import Judges
@@ -121,7 +122,7 @@ class _Chain:
         common: dict[str, Any],
     ) -> None:  # fmt: skip
         self.plan, self.problem, self.core, self.budget = plan, problem, core, budget
-        self.kept, self.common = kept, common
+        self.kept, self.common, self.callbacks = kept, common, Callbacks.of(common.get("callbacks"))
         self.stages: list[Stage] = []
         self.tried: set[str] = set()
         self.spent = self.rollouts = self.draws = 0
@@ -175,7 +176,8 @@ class _Chain:
     ) -> Plan:
         """One run, with what it cost added to the whole."""
         folder = self.kept.stage(len(self.stages) + 1, planner.name)
-        result = self.plan(problem, core, planner, budget=budget, epsilon=epsilon, out=folder, **self.common)
+        common = {**self.common, "callbacks": self.callbacks.stage(len(self.stages) + 1)}
+        result = self.plan(problem, core, planner, budget=budget, epsilon=epsilon, out=folder, **common)
         self.tried.add(planner.name)
         self.stages.append(Stage(planner.name, result.queries))
         self.spent, self.draws = self.spent + result.queries, self.draws + result.initial_draws

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -26,6 +27,7 @@ from ..judge import cheap_value
 from ..planners import Planner
 from ..problem import Problem
 from ..run import RUN_FILE, Run, RunFolder, Started, read_record, resolved, setup_for
+from ..tracking import Callbacks
 from .advice import pick
 from .auto import is_auto, plan_auto
 from .defaults import choose
@@ -48,6 +50,7 @@ def plan(
     seed: int = 0,
     out: str | Path | None = None,
     progress: Any = False,
+    callbacks: Any = (),
     resume: bool = False,
     checkpoint_seconds: float = 30.0,
     block: int | None = None,
@@ -79,6 +82,9 @@ def plan(
         of one of these names that no run here wrote is not overwritten, and the run is refused.
         `load_run(folder)` reads all of it.
     progress: True for a bar on stderr, None for a bar if stderr is a terminal.
+    callbacks: a list of objects with one or more of the methods on_start(info), on_row(row), on_end(result) and
+        on_error(error), such as `coreplan.tracking.JsonlTracker("run.jsonl")` (`tracking.Callbacks`). They change no
+        numbers, and one that raises is given up with one warning.
     resume: continue from the folder's checkpoint; in an empty folder, or after a run without any answer, start. What is
         left out (planner, its settings, budget) is taken from the run. The budget may be raised; rates that were set for
         the first budget are kept. If you do pass a planner, its settings must be those of the run: `CoreMirror()` is
@@ -105,14 +111,15 @@ def plan(
         raise InputError(f"`plan(problem=...)` must be a Problem, got {type(problem).__name__}.")
     if core is not None and not isinstance(core, CoreSet):
         raise InputError(f"`plan(core=...)` must be a CoreSet(states, actions), got {_not_a_core(core)}.")
-    limit = TimeLimit.of(seconds)
+    limit, told = TimeLimit.of(seconds), Callbacks.of(callbacks)
     where, resume = as_path("plan", optional=True, out=out), as_flag("plan", resume=resume)
     if is_auto(planner, where if resume else None):
-        return plan_auto(
-            plan, problem, core, budget=budget, epsilon=epsilon, seed=check_seed(seed), out=out, resume=resume,
-            seconds=limit, evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block,
-            reality=reality, checkpoint_seconds=checkpoint_seconds,
-        )  # fmt: skip
+        with told.errors_told():
+            return told.end(plan_auto(
+                plan, problem, core, budget=budget, epsilon=epsilon, seed=check_seed(seed), out=out, resume=resume,
+                seconds=limit, evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block,
+                reality=reality, checkpoint_seconds=checkpoint_seconds, callbacks=told,
+            ))  # fmt: skip
     folder = RunFolder(where) if where is not None else None
     started = folder.started() if resume and folder else None
     picked = _picked(problem, core, folder, started) if planner is None else ""
@@ -127,7 +134,7 @@ def plan(
         spent=started.reality_queries if started else 0,
     )  # fmt: skip
     judges = Judges(evaluate, certify, seed)
-    with FolderLock(where) if where is not None else nullcontext() as lock:
+    with told.errors_told(), FolderLock(where) if where is not None else nullcontext() as lock:
         if folder and folder.blank:  # an earlier run failed before its first answer
             folder.clear()
         if folder and folder.used and not resume:
@@ -139,14 +146,15 @@ def plan(
         chosen = started.fill_in(planner) if started else planner
         used, planner = breakable(lambda: _prepared(problem, core, chosen, facing))
         run = Run(problem, used, planner, seed=seed, block=block, value=cheap_value(problem))
+        config = _config(problem, used, planner, seed, run.simulator.block) if folder or told else {}
         if folder:
-            folder.config = _config(problem, used, planner, seed, run.simulator.block)
+            folder.config = config
             folder.facing, folder.lock = facing, lock
         session = Session(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing,
-            limit=limit, picked=picked,
+            limit=limit, callbacks=told, identity=_identity(config), picked=picked,
         )  # fmt: skip
-        return session.go(progress)
+        return told.end(session.go(progress))
 
 
 def _picked(problem: Problem, core: CoreSet | None, folder: RunFolder | None, started: Started | None) -> str:
@@ -184,6 +192,12 @@ def _prepared(
     except InputError:
         used, setup = setup_for(problem, planner, core, max(facing.budget - facing.queries, 1))
         return used, resolved(planner, setup)
+
+
+def _identity(config: dict[str, Any]) -> str:
+    """Twelve digits for what a run is of; the reward range may be wider when it goes on."""
+    kept = {key: value for key, value in config.items() if key != "reward_range"}
+    return digest(json.dumps(kept, sort_keys=True, default=str))[:12]
 
 
 def _config(

@@ -33,6 +33,7 @@ from ..run import (
     make_progress,
 )
 from ..simulate import Simulator, recheck
+from ..tracking import Callbacks, RunInfo
 from .advice import next_sentence
 from .elsewhere import warn_if_elsewhere
 from .judges import Judges
@@ -59,11 +60,14 @@ class Session:
         judges: Judges,
         reality: RealityCheck,
         limit: TimeLimit,
+        callbacks: Callbacks,
+        identity: str = "",
         picked: str = "",
     ) -> None:
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
-        self.keep, self.picked, self.limit = Keeping(folder), picked, limit
+        self.keep, self.picked, self.limit, self.callbacks = Keeping(folder), picked, limit, callbacks
+        self.identity = identity  # the same for runs of the same problem, planner, settings and seed
         run.simulator.remembers = folder is not None
         self._before: Moment | None = None  # where the run stood before the asks that are being made
         self._saved = 0  # queries in the last checkpoint
@@ -77,6 +81,7 @@ class Session:
             self._recheck()
             self._begin()
             try:
+                self._tell_start()
                 result = self._finish(self._work(interrupt, progress))
             except BaseException as error:
                 self._failed()
@@ -133,10 +138,23 @@ class Session:
         finally:
             bar.close()
 
+    def _row(self) -> None:
+        self.run.record()
+        self.callbacks.row(len(self.run.trace) - 1, self.run.trace.last)
+
+    def _tell_start(self) -> None:
+        run, folder = self.run, self.folder
+        info = RunInfo(
+            run=self.identity, problem=run.problem.name, planner=run.planner.name, settings=run.planner.settings(),
+            seed=run.simulator.seed, budget=self.reality.budget, rows=len(run.trace),
+            folder=None if folder is None else str(folder.path),
+        )  # fmt: skip
+        self.callbacks.start(info)
+
     def _asks(self, interrupt: Interrupt, bar: Progress) -> Status:
         run = self.run
         if not len(run.trace):
-            run.record()
+            self._row()
         saved = begin = time.perf_counter()
         self.limit.start()
         while run.left:
@@ -154,7 +172,7 @@ class Session:
                 cut = True
             # Recorded before any checkpoint, so that a resumed run has the same rows.
             if (run.simulator.queries >= due and not cut) or not run.left:
-                run.record()
+                self._row()
             bar.update(run.simulator.queries)
             if interrupt.asked and run.left:
                 return Status.INTERRUPTED

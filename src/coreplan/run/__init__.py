@@ -15,7 +15,7 @@ from .folder import (
 from .loop import CompiledLoop, Loop, PythonLoop, fill, make_loop
 from .progress import Progress, make_progress
 from .stepping import NO_LIMIT, Moment, Run, Step, resolved, setup_for, steps
-from .trace import Trace
+from .trace import Trace, cell
 
 __all__ = [
     "CERTIFICATE_FILE",
@@ -35,6 +35,7 @@ __all__ = [
     "Started",
     "Step",
     "Trace",
+    "cell",
     "core_of",
     "fill",
     "make_loop",

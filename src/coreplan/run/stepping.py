@@ -201,7 +201,7 @@ class Run:
 
     def _require_names(self, numbers: Mapping[str, Any]) -> None:
         """An InputError if the numbers of a planner cannot be columns of the trace."""
-        own = {"queries", "seconds", "outside", "value"}
+        own = {"row", "queries", "seconds", "outside", "value"}  # "row" is the number of a row for callbacks
         wrong = [name for name in numbers if name in own or not str(name).replace("_", "").isalnum()]
         if self.trace.columns:
             wrong += sorted(set(self.trace.columns) - own ^ set(numbers))

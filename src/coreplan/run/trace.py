@@ -26,6 +26,11 @@ class Trace:
             self.columns = tuple(row)
         self._rows.append([float(row[name]) for name in self.columns])
 
+    @property
+    def last(self) -> dict[str, float]:
+        """The last row."""
+        return dict(zip(self.columns, self._rows[-1], strict=True))
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -62,9 +67,7 @@ class Trace:
         out = io.StringIO()
         out.write(",".join(self.columns) + "\n")
         for row in self._rows:
-            out.write(
-                ",".join("" if v != v else f"{int(v)}" if v.is_integer() else repr(v) for v in row) + "\n"
-            )
+            out.write(",".join(map(cell, row)) + "\n")
         return out.getvalue()
 
     @classmethod
@@ -79,6 +82,12 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(self.columns)})"
+
+
+def cell(value: float) -> str:
+    """A number of a table in full precision; empty if it is not known."""
+    value = float(value)
+    return "" if value != value else f"{int(value)}" if value.is_integer() else repr(value)
 
 
 def next_point(queries: int, budget: int) -> int:

@@ -42,6 +42,7 @@ PARTS = (
     "planners",
     "planning",
     "policy",
+    "tracking",
     "theory",
 )  # what documentation imports from
 
@@ -71,6 +72,7 @@ LEFT_OUT = {
     "theory.Advice": _RECORD, "theory.Bound": _RECORD, "theory.GapSeries": _RECORD, "theory.Row": _RECORD,
     "theory.Saddle": _RECORD,
     "theory.Solution": _RECORD,
+    "tracking.RunInfo": _RECORD, "tracking.MLflowTracker": "its places are MLflow's to judge, and it takes seconds to start",
     "theory.Tuned": _RECORD, "from_gymnax": "needs an environment of gymnax, and JAX, which takes seconds to start",
     "from_jax": "needs JAX, which takes seconds to start",
     "theory.verify": "takes seconds; the commands' generator spoils its names",
@@ -241,11 +243,22 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "core.rollout_pool": lambda: {"problem": tiny(), "policy": policy(), "n": 10},
     "planners.make_planner": lambda: {"name": "grow", "settings": {"rounds": 3}},
     "planners.options": lambda: {"name": "grow"},
+    "tracking.Callbacks": lambda: {"given": [_Counts()]},
+    "tracking.JsonlTracker": lambda: {"path": "run.jsonl"}, "tracking.CsvTracker": lambda: {"path": "run.csv"},
+    "tracking.TensorBoardTracker": lambda: {"folder": "curves"},
+    "tracking.tracker_by_name": lambda: {"spec": "run.csv"},
     "theory.advise": lambda: {"problem": tiny(), "epsilon": 0.1, "budget": None},
     "theory.bound": lambda: {"T": 10, "K": 5, "eta": 0.1, "beta": 0.1, "alpha": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
     "theory.queries_needed": lambda: {"epsilon": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
     "theory.tuned": lambda: {"epsilon": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
 }  # fmt: skip
+
+
+class _Counts:
+    """A callback."""
+
+    def on_row(self, row: Any) -> None:
+        self.row = row
 
 
 def _transformer() -> Any:
