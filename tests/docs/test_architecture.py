@@ -34,7 +34,7 @@ ALLOWED = {
     "planning": ALL | {"tracking", "_version"},
     "theory": ALL,
     "bench": ALL | {"theory"},
-    "cli": ALL | {"theory", "bench", "export", "_version"},
+    "cli": ALL | {"tracking", "theory", "bench", "export", "_version"},
     "enumerated": {"theory"},
     "lp": {"theory"},
     "__main__": {"cli"},
