@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, certify, check, examples, listing, new, output, plan, tune, verify
+from . import act, bench, certify, check, examples, listing, new, output, plan, tune, verify
 
 __all__ = ["app", "main"]
 
@@ -48,6 +48,7 @@ for command in (
     tune.tune,
     check.check,
     certify.certify,
+    act.act,
     verify.verify,
 ):
     app.command(cls=examples.Command)(command)

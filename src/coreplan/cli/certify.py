@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .arguments import AsJson, Horizon, Queries, Seed, print_json, reserved_stdout
+from .opened import ProblemOption, RunName, opened
 from .output import say
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
 
 
 def certify(
-    run: Annotated[str, typer.Argument(help="The folder of a run (plan --out), or a policy's file.")],
-    problem: Annotated[
-        str | None, typer.Option(help="The problem, if it is not built in: path/to/file.py:name.")
-    ] = None,
+    run: RunName,
+    problem: ProblemOption = None,
     horizon: Horizon = None,
     queries: Queries = 50_000,
     confidence: Annotated[float, typer.Option(help="The probability that both bounds hold.")] = 0.95,
@@ -31,25 +30,14 @@ def certify(
 
     The certificate is saved in the run's folder as certificate.json.
     """
-    from ..base import InputError, check_seed
+    from ..base import check_seed
     from ..planning import certified
-    from ..policy import load_policy
-    from ..problem import problem_by_name
     from ..run import core_of
     from . import show
 
     with reserved_stdout(as_json):
-        where = problem_by_name(problem, horizon) if problem else None
-        if horizon is not None and where is None:
-            raise InputError(
-                "`--horizon` goes with `--problem`; a built-in problem has its horizon in its name."
-            )
-        policy = load_policy(run, where)
-        if where is None and policy.features is None:
-            raise InputError(
-                f"{run} does not name a built-in problem. Give `--problem path/to/file.py:name`, the one it was planned for."
-            )
-        where = where or problem_by_name(policy.problem_name)
+        where, policy = opened(run, problem, horizon)
+        assert where is not None
         certificate = certified(
             where,
             core_of(Path(run), where),

@@ -27,6 +27,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tune": ("coreplan tune random-linear --epsilon 0.1", "coreplan tune river-swim --budget 1e6"),
     "check": ("coreplan check river-linear", "coreplan check my_problem.py:problem --queries 1e5"),
     "certify": ("coreplan certify runs/river", "coreplan certify runs/mine --problem my_problem.py:problem"),
+    "act": (
+        "coreplan act runs/river --state 3",
+        "coreplan act runs/mine --problem my_problem.py:problem --state '4, 0.5' --json",
+    ),
     "verify": ("coreplan verify paper", "coreplan verify thm:main --json"),
     "bench": ("coreplan bench throughput",),
     "throughput": ("coreplan bench throughput", "coreplan bench throughput --quick"),

@@ -102,6 +102,19 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         _print(f"What the policy earns: {result.no_verdict}")
 
 
+def action(record: Mapping[str, Any], state: str) -> None:
+    """What a policy does in one state: the probability and the score of every action."""
+    names, likely = record["names"]["action"], max(record["probabilities"])
+    table = _table(
+        "action", *["name"] * bool(names), "probability", "Q", title=f"{record['problem']}, state {state}"
+    )
+    for a, (p, q) in enumerate(zip(record["probabilities"], record["q_values"], strict=True)):
+        known = [names[a] if a < len(names) else ""] if names else []
+        score = "forbidden" if q is None else f"{q:.6g}"
+        table.add_row(str(a), *known, f"{p:.4g}", score, style="bold" if p == likely else None)
+    _print(table)
+
+
 def certificate(c: Certificate) -> None:
     """Both bounds, the gap, and what they assume."""
     table = _table(

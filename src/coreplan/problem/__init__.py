@@ -46,6 +46,7 @@ from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, Scala
 from .names import Names
 from .problem import Problem, with_horizon
 from .tables import Tabular, check_policy, tabular_model
+from .typed import typed_state
 from .zoo import ZOO, make, parse_value
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "tabular_model",
     "terminal_pairs",
     "tile_coding",
+    "typed_state",
     "widened",
     "with_horizon",
     "with_terminal",

@@ -164,6 +164,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "load_policy": lambda: {"path": saved(), "problem": tiny()},
     "load_run": lambda: {"folder": saved(), "problem": tiny()},
     "make": lambda: {"spec": "river-swim"},
+    "problem.typed_state": lambda: {"text": "0.5, 0.25", "problem": tiny(), "step": 0},
     "Problem": lambda: {"model": model_of("function", Fault(), 64), "features": features_of("dense", Fault()),
     "discount": 0.8,
                         "reward_range": (0.0, 1.0), "core_pairs": CORE, "name": "mine",

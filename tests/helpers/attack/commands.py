@@ -29,6 +29,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "tune": ("tune", "river-swim", "--epsilon", "0.1"),
     "check": ("check", "river-swim", "--queries", "300"),
     "certify": ("certify", "run", "--queries", "2000"),
+    "act": ("act", "run", "--state", "0"),
     "verify": ("verify", "nothing-starts-with-this"),
     "new": ("new", "my_problem.py"),
     "problems": ("problems",),

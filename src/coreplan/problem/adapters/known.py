@@ -18,7 +18,7 @@ _STATES: dict[str, Sequence[str]] = {
     "PendulumEnv": ("angle", "speed"),
     "FrozenLakeEnv": ("cell",),
     "CliffWalkingEnv": ("cell",),
-    "TaxiEnv": ("taxi, passenger and goal",),
+    "TaxiEnv": ("scene",),
 }
 _ACTIONS: dict[str, Sequence[str]] = {
     "CartPoleEnv": _CART,

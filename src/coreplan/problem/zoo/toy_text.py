@@ -97,7 +97,7 @@ def taxi(discount: float = 0.99) -> Problem:
             r[s, a] = reward
     problem = _with_table(P, r, nu0 / nu0.sum(), (-10.0, 20.0), discount)
     names = ("down", "up", "right", "left", "pick up", "drop")
-    return dataclasses.replace(problem, state_names=("taxi, passenger and goal",), action_names=names)
+    return dataclasses.replace(problem, state_names=("scene",), action_names=names)
 
 
 def _with_table(
