@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import cli as cli
     from . import core as core
     from . import enumerated as enumerated
+    from . import envs as envs
     from . import export as export
     from . import features as features
     from . import judge as judge
@@ -128,6 +129,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "cli": (),
     "core": ("CoreSet",),
     "enumerated": (),
+    "envs": (),
     "export": (),
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
     "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),

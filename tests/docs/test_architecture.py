@@ -36,6 +36,7 @@ ALLOWED = {
     "bench": ALL | {"theory"},
     "cli": ALL | {"tracking", "theory", "bench", "export", "_version"},
     "enumerated": {"theory"},
+    "envs": FLOOR,
     "lp": {"theory"},
     "__main__": {"cli"},
 }

@@ -114,11 +114,10 @@ def _rows(
         given = plain("the states", spoken.states(batch), InputError)
         given = given[0] if one else given
     if times is not None:
-        extra = (
-            given.shape[-1] - times.rows.columns
-            if given.ndim == 2 or (given.ndim and times.rows.shape)
-            else 0
-        )
+        # One number and its step look like two numbers; but real ones are no states where states are whole.
+        whole = np.dtype(times.rows.dtype).kind in "iu" and given.dtype.kind == "f"
+        vector = given.ndim == 1 and (times.rows.shape != () or whole)
+        extra = given.shape[-1] - times.rows.columns if given.ndim == 2 or vector else 0
         if given.ndim <= 2 and extra in (1, 2):  # with the step, and with the column for the end
             rows = np.atleast_2d(given)
             return (rows if extra == 2 else alive(rows)), given.ndim == 1

@@ -118,6 +118,10 @@ class ClockModel:
         g = self.discount
         return float(self.steps) if g == 1.0 else math.expm1(self.steps * math.log(g)) / (g - 1.0)
 
+    def paid(self, states: States, rewards: FloatArray) -> FloatArray:
+        """The rewards `[n]` of steps from states `[n, D + 2]` in the user's own units, in which they do not grow."""
+        return rewards / self.growth ** np.asarray(states)[:, -2]
+
     def initial(self, rng: np.random.Generator, n: int) -> FloatArray:
         """`n` draws from nu0 at step 0, `[n, D + 2]`."""
         states = plain("initial's states", self.base.initial(rng, n), SimulatorError)

@@ -14,6 +14,7 @@ from ..base import (
     IntArray,
     SimulatorError,
     States,
+    as_count,
     as_function,
     as_kind,
     as_name,
@@ -312,6 +313,23 @@ class Problem:
                 f"{answer.dtype} {answer.shape}."
             )
         return answer
+
+    def to_gymnasium(self, max_steps: int | None = None) -> Any:
+        """The problem as a Gymnasium environment (needs the extra `gymnasium`), for libraries that learn from episodes.
+
+        Observations are states, without the column that says "ended"; with a horizon their last number is the step. Actions
+        are numbers, and rewards in the problem's own units. `terminated` says that the process has ended (`ends`, a
+        horizon's end); `truncated` that `max_steps` are over, if given. With a mask `info["action_mask"]` says which actions
+        may be taken, and another one is refused. `reset(seed=...)` seeds everything. Nothing counts these steps.
+        """
+        max_steps = as_count("Problem.to_gymnasium", optional=True, max_steps=max_steps)
+        try:
+            from .adapters.stepped import ProblemEnv
+        except ImportError as error:
+            raise InputError(
+                f"`to_gymnasium` needs Gymnasium ({error}): pip install 'coreplan[gymnasium]'."
+            ) from None
+        return ProblemEnv(self, max_steps)
 
     @property
     def end_reward(self) -> float:

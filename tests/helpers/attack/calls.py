@@ -202,6 +202,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "CoreSet.features": lambda: {"self": CoreSet(*CORE), "features": features_of("dense", Fault())},
     "Problem.to_return_units": lambda: {"self": tiny(), "value": 0.5},
     "Problem.to_reward_units": lambda: {"self": tiny(), "value": 0.5},
+    "Problem.to_gymnasium": lambda: {"self": tiny(), "max_steps": 3},
     "Problem.ended": lambda: {"self": tiny(), "states": CORE[0]},
     "PlugIn": lambda: {"samples": 3}, "Grow": lambda: {"rounds": 3}, "Refine": lambda: {"rounds": 3},
     "Search": lambda: {"horizon": 2.0, "rollouts": 2, "width": 0.5, "start": np.ones(4)},
