@@ -11,7 +11,7 @@ benchmarks/results/.
 Two choices were made after a first look, and affect the exponents: the range starts at 10^4.5, because at 10^4 (K = 1)
 the policy was still as bad as uniform (gap 0.145), a point that would have made every fit steeper; and pi_J is averaged
 over J within a run, because one random J per seed was too noisy to fit.
-The picture needs matplotlib (`pip install -e '.[bench]'`).
+The picture needs matplotlib (`pip install -e '.[plot]'`).
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ from .features import (
     with_terminal,
 )
 from .features import kernels as softmax
+from .plots import draw_policy
 from .problem import ZOO, Problem, make
 
 VERSION = 1
@@ -202,6 +203,31 @@ class SoftmaxPolicy:
             return np.asarray(self.probabilities(states).argmax(axis=1))
 
         return tree_svg(tree, x, y, at=at, actions=greedy, path=path)
+
+    def plot(
+        self, x: Any = None, y: Any = None, what: str = "actions", *, at: Any = None, box: Any = None, shape: Any = None,
+        state_names: Any = None, action_names: Any = None, problem: Problem | None = None, points: int = 200, ax: Any = None,
+    ) -> Any:  # fmt: skip
+        """A figure of the policy over two coordinates of the state, by Matplotlib (the extra `plot`); returns the figure.
+
+        Parameters
+        ----------
+        x, y: the coordinates to the right and upwards, by number or by name; by default the first two.
+        what: "actions" for the most probable action, or "values" for sum_a pi(a|x) phi(x, a) . theta, which is max_a for a
+            greedy policy; `q_values` says what such a number means.
+        at: a state, at which the other coordinates are held; by default the middle of the box, and the first step.
+        box: (low, high), the bounds of all coordinates, where the features do not declare them.
+        shape: for states that are numbers, how they are laid out: (4, 8) for four rows of eight. Rows go downwards, as in
+            a table. With more than two sizes, x and y choose two, and `at` is a state. States beyond are left out.
+        state_names, action_names: one per coordinate, such as "speed (m/s)", and one per action; by default those of
+            `problem`, or of the built-in problem that the policy was planned for.
+        points: how many states per axis, where a coordinate is not a whole number.
+        ax: axes of your own; by default a new figure, one column of a paper wide: `policy.plot().savefig("policy.pdf")`.
+        """
+        return draw_policy(
+            self, self._own_features(), x, y, what, at=at, box=box, shape=shape, state_names=state_names,
+            action_names=action_names, problem=problem, points=points, ax=ax,
+        )  # fmt: skip
 
     def _ready(self, states: Any) -> tuple[Features, States, bool]:
         """The features, the states as a batch, and whether one state was given."""

@@ -16,7 +16,7 @@ from helpers.places import ROOT
 SOURCE = ROOT / "src" / "coreplan"
 FLOOR = {"base", "features", "problem"}  # what everything above may use
 MIDDLE = FLOOR | {"simulate", "core", "sampled"}
-ALL = MIDDLE | {"policy", "planners", "run", "judge", "planning"}
+ALL = MIDDLE | {"plots", "policy", "planners", "run", "judge", "planning"}
 ALLOWED = {
     "_version": set(),
     "base": set(),
@@ -25,11 +25,12 @@ ALLOWED = {
     "simulate": FLOOR,
     "core": FLOOR | {"simulate"},
     "sampled": FLOOR | {"simulate", "core"},
-    "policy": FLOOR,
+    "plots": FLOOR,
+    "policy": FLOOR | {"plots"},
     "export": FLOOR | {"policy", "_version"},
     "planners": MIDDLE,
     "run": MIDDLE | {"policy", "planners"},
-    "judge": MIDDLE | {"policy"},
+    "judge": MIDDLE | {"policy", "plots"},
     "tracking": {"base", "run", "_version"},
     "planning": ALL | {"tracking", "_version"},
     "theory": ALL,

@@ -1,6 +1,6 @@
 """What every other part builds on: errors, settings, seeds, files, memory, array types. It imports no other part."""
 
-from . import checks, files
+from . import checks, files, html
 from .compiling import ensure_cache
 from .errors import (
     CoreplanError,
@@ -14,6 +14,7 @@ from .errors import (
     SimulatorError,
     changed_input,
     cut,
+    known,
     nearest,
     printable,
     shown,
@@ -108,7 +109,9 @@ __all__ = [
     "ensure_cache",
     "fenced",
     "files",
+    "html",
     "key_of",
+    "known",
     "machine",
     "native",
     "nearest",

@@ -9,6 +9,7 @@ here: no control characters, and at most 1,000 characters.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import reprlib
 from collections.abc import Iterable
@@ -73,6 +74,11 @@ _SHORT = _Short()
 def shown(value: Any) -> str:
     """A value of the user's as a message quotes it: like repr, in at most 160 characters, arrays as lists of numbers."""
     return cut(printable(_SHORT.repr(value)), _QUOTED)
+
+
+def known(value: float | None) -> str:
+    """A number as tables show it, or that it is not known."""
+    return "not known" if value is None or math.isnan(value) else f"{value:.6f}"
 
 
 class CoreplanError(Exception):

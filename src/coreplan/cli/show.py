@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ..base import known
 from .output import text_of, write
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     )
     if result.picked:
         table.add_row("picked", result.picked)
-    value = _number(record["value"])
+    value = known(record["value"])
     if "value_low" in record:
         value += (
-            f"  (95% interval {_number(record['value_low'])} to {_number(record['value_high'])}, by rollouts)"
+            f"  (95% interval {known(record['value_low'])} to {known(record['value_high'])}, by rollouts)"
         )
     table.add_row("value", value)
     if problem.reward_range != (0.0, 1.0) and record["value"] is not None:
@@ -70,7 +70,7 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         )
     for name in ("optimum", "uniform", "gap", "sub"):
         if record[name] is not None:
-            table.add_row(name, _number(record[name]))
+            table.add_row(name, known(record[name]))
     for name, found in (
         ("earned", result.earned),
         ("uniform earned", result.uniform),
@@ -78,10 +78,10 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     ):
         if found is not None:
             rule = f"{result.baseline_name}: " if name == "baseline earned" and result.baseline_name else ""
-            range_ = f"{_number(found.low)} to {_number(found.high)}, {found.rollouts} rollouts"
-            table.add_row(name, f"{rule}{_number(found.value)}  ({'exact' if found.exact else range_})")
+            range_ = f"{known(found.low)} to {known(found.high)}, {found.rollouts} rollouts"
+            table.add_row(name, f"{rule}{known(found.value)}  ({'exact' if found.exact else range_})")
     if result.believed is not None:
-        table.add_row("believed", _number(result.believed))
+        table.add_row("believed", known(result.believed))
     spent = f", {result.reality_queries:,} of them for rollouts" if result.reality_queries else ""
     spent += f"; {result.lost_queries:,} more were paid and lost" if result.lost_queries else ""
     if result.rechecked_queries:
@@ -117,18 +117,10 @@ def action(record: Mapping[str, Any], state: str) -> None:
 
 def certificate(c: Certificate) -> None:
     """Both bounds, the gap, and what they assume."""
-    table = _table(
-        title=f"certificate, {c.queries:,} queries, confidence {c.confidence:g}", show_header=False
-    )
-    table.add_row("lower <= value", _number(c.lower))
-    doubt = " not proved" if c.holds is False else ""
-    table.add_row("optimum <= upper", Text.assemble(_number(c.upper), (doubt, "red")))
-    table.add_row("gap at most", Text("not known", "red") if c.gap is None else _number(c.gap))
-    if c.exact is not None:
-        table.add_row("exact value, optimum", f"{_number(c.exact.value)}, {_number(c.exact.optimum)}")
-        table.add_row("exact gap", _number(c.exact.gap))
-    for text in c.assumes:
-        table.add_row("assumes", text)
+    table = _table(title=c.title, show_header=False)
+    for name, text in c.rows:
+        alarming = name == "gap at most" and c.gap is None
+        table.add_row(name, Text(text, "red") if alarming else text)
     _print(table)
     _print(c.sentence)
 
@@ -138,7 +130,7 @@ def report(problem: str, found: Report) -> None:
     table = _table("", "what", "value", "verdict", title=f"{problem}: {found.queries:,} queries")
     for row in found.rows:
         colour = {"amber": "yellow", "grey": "bright_black"}.get(row.light, row.light)
-        table.add_row(Text(row.light, colour), row.name, _number(row.value), row.verdict)
+        table.add_row(Text(row.light, colour), row.name, known(row.value), row.verdict)
     _print(table)
 
 
@@ -171,7 +163,3 @@ def throughput(figures: Mapping[str, float]) -> None:
     for name, value in figures.items():
         table.add_row(name, f"{value:,.4g}")
     _print(table)
-
-
-def _number(value: float | None) -> str:
-    return "not known" if value is None or math.isnan(value) else f"{value:.6f}"

@@ -217,6 +217,12 @@ def row_scores(rows: Phi, theta: FloatArray) -> FloatArray:
     return rows @ theta
 
 
+def mean_scores(phi: Phi, theta: FloatArray, pi: FloatArray) -> FloatArray:
+    """sum_a pi(a|x_n) phi(x_n, a) . theta, `[n]`, from probabilities `[n, A]`."""
+    taken = pi > 0.0  # the score of a masked action means nothing
+    return (pi * np.where(taken, row_scores(phi, theta), 0.0)).sum(axis=1)
+
+
 def column_means(rows: Phi, dimension: int) -> FloatArray:
     """The mean of the rows, `[d]`."""
     if isinstance(rows, Sparse):

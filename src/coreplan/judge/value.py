@@ -19,6 +19,7 @@ from ..base import (
     as_number,
     as_positive,
     checks,
+    html,
     key_of,
     one_thread,
 )
@@ -81,6 +82,33 @@ class Evaluation:
         """The value and its interval in the user's own units: the expected discounted sum of rewards."""
         zero, one = self.units
         return Interval(*(zero + (one - zero) * v for v in (self.value, self.low, self.high)))
+
+    def __str__(self) -> str:
+        """The value with its interval, normalised and in the user's own units (the discounted sum of rewards)."""
+        own = self.returns
+        if self.exact:
+            return f"{self.value:.4f} = {own.value:.6g} in your rewards, discounted; exact"
+        return (
+            f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f}) = {own.value:.5g} ({own.low:.5g} to {own.high:.5g}) "
+            f"in your rewards, discounted; {self.rollouts:,} rollouts"
+        )
+
+    @property
+    def compared(self) -> str:
+        """The optimum and what is missing to it; empty where it is not known."""
+        if self.sub is None:
+            return ""
+        return f"{self.optimum:.4f}, gap {self.gap:.4f}, sub {self.sub:.4f}"
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        rows = [("value", str(self))]
+        rows += [("optimum", self.compared)] if self.compared else []
+        rows += [("uniform", f"{self.uniform:.4f}")] if self.uniform is not None else []
+        rows += [("queries", f"{self.queries:,}")] if self.queries else []
+        return html.table(
+            rows, title="evaluation, " + ("exact" if self.exact else f"confidence {self.confidence:g}")
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..base import html
 from ..core import CoreSet
 from ..judge import Certificate, Evaluation, Reality
 from ..planners import Planner, Status
+from ..plots import names_of
 from ..policy import SoftmaxPolicy
+from ..problem import Problem
 from ..run import Trace
 from ..sampled import Stored
+from .drawing import draw_run
 
 
 @dataclass(frozen=True)
@@ -82,14 +86,46 @@ class Plan:
         )
 
     def __str__(self) -> str:
+        text = [f"{what:<9} {said}" for what, said in self._rows()]
+        return "\n".join([*text, self.sentence, *([self.no_verdict] if self.no_verdict else [])])
+
+    def plot(
+        self,
+        what: str = "value",
+        *,
+        units: str = "normalised",
+        logarithmic: bool | None = None,
+        problem: Problem | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """A figure of how the run converged against queries, by Matplotlib (the extra `plot`); returns the figure.
+
+        Parameters
+        ----------
+        what: "value", the exact value of the policy at each row of the trace, where it is known, with what rollouts of the
+            last policy earned, optimum, uniform policy and the certificate's bounds as far as they are known; "gap", the
+            optimum minus that value; or any other column of the trace.
+        units: "normalised", or "returns" for the expected discounted sum of your own rewards.
+        problem: where the reward's name is taken from for `units="returns"`; by default the built-in problem of the plan.
+        logarithmic: both axes; by default for "gap" only.
+        ax: axes of your own; by default a new figure, one column of a paper wide. `plan.plot().savefig("run.pdf")`.
+        """
+        reward = names_of("Plan.plot", self.policy.problem_name, problem).reward
+        return draw_run(self, what, units, reward, logarithmic, ax)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: what `print` shows, as a table."""
+        return html.block(html.table(self._rows()), self.sentence, self.no_verdict)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What a table shows: where the policy comes from, what it earns, and what it cost."""
         name = "" if self.planner is None else self.planner.name
         rows = [("plan", f"{self.problem_name} by {name}".strip())]
         rows += [("picked", self.picked)] if self.picked else []
         rows += self._values()
         rows.append(("queries", f"{self.queries:,}" + self._apart()))
         rows.append(("policy", f"{len(self.policy.theta)} numbers"))
-        text = [f"{what:<9} {said}" for what, said in rows]
-        return "\n".join([*text, self.sentence, *([self.no_verdict] if self.no_verdict else [])])
+        return rows
 
     def _apart(self) -> str:
         """What is said apart of the number of queries."""
@@ -107,18 +143,18 @@ class Plan:
         exact = self.evaluation if self.evaluation is not None and self.evaluation.exact else None
         known = self.earned or exact or self.evaluation
         if self.evaluation is not None:
-            rows.append(("value", said(self.evaluation)))
+            rows.append(("value", str(self.evaluation)))
         if self.earned is not None:
-            rows.append(("earned", said(self.earned)))
+            rows.append(("earned", str(self.earned)))
         if self.believed is not None and known is not None:
             zero, one = known.units
             rows.append(("believed", f"{self.believed:.4f} = {zero + (one - zero) * self.believed:.6g}"))
         for what, found in (("uniform", self.uniform), ("baseline", self.baseline)):
             if found is not None:
                 name = f"{self.baseline_name}: " if what == "baseline" and self.baseline_name else ""
-                rows.append((what, name + said(found)))
-        if exact is not None and exact.sub is not None:
-            rows.append(("optimum", f"{exact.optimum:.4f}, gap {exact.gap:.4f}, sub {exact.sub:.4f}"))
+                rows.append((what, f"{name}{found}"))
+        if exact is not None and exact.compared:
+            rows.append(("optimum", exact.compared))
         if self.certificate is not None:
             rows.append(("certified", _bounds(self.certificate)))
         return rows
@@ -130,14 +166,3 @@ def _bounds(found: Certificate) -> str:
     if found.upper is None:
         return text
     return f"{text}, optimum at most {found.upper:.4f}" + ("" if found.holds else " (not proved)")
-
-
-def said(found: Evaluation) -> str:
-    """A value with its interval, normalised and in the user's own units (the discounted sum of rewards)."""
-    own = found.returns
-    if found.exact:
-        return f"{found.value:.4f} = {own.value:.6g} in your rewards, discounted; exact"
-    return (
-        f"{found.value:.4f} ({found.low:.4f} to {found.high:.4f}) = {own.value:.5g} ({own.low:.5g} to {own.high:.5g}) "
-        f"in your rewards, discounted; {found.rollouts:,} rollouts"
-    )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..base import FloatArray
-from ..features import Phi, row_scores
+from ..features import Phi, mean_scores
 
 
 class Beliefs(NamedTuple):
@@ -18,6 +16,4 @@ class Beliefs(NamedTuple):
 
     def values(self, phi: Phi, pi: FloatArray) -> FloatArray:
         """V(x_n) = sum_a pi(a|x_n) Q(x_n, a), `[n]`, from features `[n, A, ...]` and probabilities `[n, A]`."""
-        taken = pi > 0.0  # the score of a masked action means nothing
-        Q = np.where(taken, row_scores(phi, self.theta), 0.0)
-        return (pi * Q).sum(axis=1) + self.constant
+        return mean_scores(phi, self.theta, pi) + self.constant

@@ -50,9 +50,9 @@ _RECORD = "a record that coreplan fills in"
 _AUTHORS = "for authors of planners, which `planners/testing.py` checks"
 _INSIDE = "coreplan's own, between its parts"
 LEFT_OUT = {
-    "Features": "a protocol", "Model": "a protocol", "Plan": _RECORD, "Step": _RECORD, "Report": _RECORD,
+    "Features": "a protocol", "Model": "a protocol", "Step": _RECORD, "Report": _RECORD,
     "Status": _RECORD,
-    "Certificate": _RECORD, "Evaluation": _RECORD, "Comparison": _RECORD, "problem.OutsideBox": _RECORD,
+    "Evaluation": _RECORD, "Comparison": _RECORD, "problem.OutsideBox": _RECORD,
     "problem.Names": _RECORD,
     "problem.ClockModel": _INSIDE, "problem.first_fault": _INSIDE,
     "problem.check_policy": _INSIDE, "problem.available": _INSIDE, "problem.checked": _INSIDE,
@@ -193,6 +193,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "SoftmaxPolicy.probabilities": lambda: {"self": policy(), "states": CORE[0]},
     "SoftmaxPolicy.save": lambda: {"self": policy(), "path": "saved.npz"},
     "SoftmaxPolicy.load": lambda: {"path": saved() / "policy.npz", "features": features_of("dense", Fault())},
+    "SoftmaxPolicy.plot": lambda: {"self": policy(), "x": 0, "y": 1, "what": "values", "at": [0.5, 0.5],
+                                   "box": ([0, 0], [1, 1]), "points": 5, "state_names": ["a", "b"],
+                                   "action_names": ["c", "d"]},
+    "Plan.plot": lambda: {"self": coreplan.load_run(saved(), tiny()), "what": "theta_norm", "logarithmic": False},
+    "Certificate.plot": lambda: {"self": coreplan.Certificate(0.2, 0.7, 0.95, ("nothing",), True, 1_000, 10, None)},
     "SoftmaxPolicy.uniform": lambda: {"features": features_of("dense", Fault())},
     "policy.with_own_features": lambda: {"problem": tiny(), "policy": policy()},
     "CoreSet.of": lambda: {"problem": tiny()},

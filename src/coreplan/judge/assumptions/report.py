@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base import html, known
+
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 RULE_OF_THREE = 3.0  # what n draws without an event leave open, at 95%: a probability of three in n
 RARE = 0.01  # a share of visits that a green light about visits must have been able to see
@@ -42,6 +44,12 @@ class Report:
     def worst(self) -> str:
         """The worst light of all rows. Grey is worse than green: something is not known."""
         return max((row.light for row in self.rows), key=[GREEN, GREY, AMBER, RED].index)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the table of `coreplan check`."""
+        rows = [(html.light(r.light), r.name, known(r.value), r.verdict) for r in self.rows]
+        head = ("light", "what", "value", "verdict")
+        return html.table(rows, head, f"assumptions, {self.queries:,} queries")
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON types; values that were not measured are null."""

@@ -24,11 +24,14 @@ from ...base import (
     as_generator,
     available_memory,
     checks,
+    html,
     key_of,
+    known,
     one_thread,
 )
 from ...core import CoreSet
 from ...features import fingerprint
+from ...plots import draw_bounds
 from ...policy import SoftmaxPolicy, policy_of, with_own_features
 from ...problem import Problem
 from ...sampled import Transitions
@@ -94,6 +97,46 @@ class Certificate:
             f"value is nevertheless at least {self.lower:.6f}, with confidence {self.confidence:g}."
         )
 
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What a table shows: both bounds, the gap, the exact values where they are known, and what is assumed."""
+        doubt = " not proved" if self.holds is False else ""
+        rows = [
+            ("lower <= value", known(self.lower)),
+            ("optimum <= upper", known(self.upper) + doubt),
+            ("gap at most", known(self.gap)),
+        ]
+        if self.exact is not None:
+            rows += [
+                ("exact value, optimum", f"{known(self.exact.value)}, {known(self.exact.optimum)}"),
+                ("exact gap", known(self.exact.gap)),
+            ]
+        return rows + [("assumes", text) for text in self.assumes]
+
+    @property
+    def title(self) -> str:
+        return f"certificate, {self.queries:,} queries, confidence {self.confidence:g}"
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the table of `coreplan certify`."""
+        return html.block(html.table(self.rows, title=self.title), self.sentence)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """A figure of both bounds, by Matplotlib (the extra `plot`), with value and optimum where they are exact.
+
+        `ax` are axes of your own; by default a new figure, one column of a paper wide. Returns the figure.
+        """
+        exact = {} if self.exact is None else {"value": self.exact.value, "optimum": self.exact.optimum}
+        return draw_bounds(
+            "Certificate.plot",
+            self.lower,
+            self.upper,
+            proved=self.holds is not False,
+            points={name: value for name, value in exact.items() if value is not None},
+            label="normalised value",
+            ax=ax,
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -108,15 +151,15 @@ class Certificate:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Certificate:
         """The inverse of `as_dict`."""
-        known = checks.plain(cls, record)
+        fields = checks.plain(cls, record)
         exact, condition = record["exact"], record["condition"]
-        known |= {
+        fields |= {
             "assumes": checks.texts(record, "assumes"),
             "condition": None
             if condition is None
             else Condition(**checks.plain(Condition, condition, finite=False)),
         }
-        return cls(**{**known, "exact": None if exact is None else Evaluation.from_dict(exact)})
+        return cls(**{**fields, "exact": None if exact is None else Evaluation.from_dict(exact)})
 
 
 @one_thread
