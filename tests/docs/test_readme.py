@@ -57,7 +57,7 @@ def test_the_pages_with_code_are_found():
     found = {parameter.id for parameter in with_code()}
     assert {"README.md", "docs/add-a-planner.md", "docs/your-own-problem.md", "docs/the-paper.md"} <= found
     long = {parameter.id for parameter in with_code() if parameter.marks}
-    assert long == {"docs/tutorial.md", *map(name_of, NOTEBOOKS)}
+    assert long == {"docs/tutorial.md", *map(name_of, NOTEBOOKS)} and len(NOTEBOOKS) == 3
 
 
 def test_the_extras_that_a_block_needs_are_found():
