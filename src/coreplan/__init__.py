@@ -40,7 +40,18 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     )
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
-    from .judge import Certificate, Comparison, Evaluation, Report, certify, check, compare_policies, evaluate
+    from .judge import (
+        Certificate,
+        Comparison,
+        Evaluation,
+        Report,
+        Trajectories,
+        certify,
+        check,
+        compare_policies,
+        evaluate,
+        rollout,
+    )
     from .planners import (
         CoreMirror,
         Grow,
@@ -105,6 +116,7 @@ __all__ = [
     "Sparse",
     "Status",
     "Step",
+    "Trajectories",
     "__version__",
     "certify",
     "check",
@@ -117,6 +129,7 @@ __all__ = [
     "load_run",
     "make",
     "plan",
+    "rollout",
     "steps",
 ]
 
@@ -132,7 +145,10 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "envs": (),
     "export": (),
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
-    "judge": ("Certificate", "Comparison", "Evaluation", "Report", "certify", "check", "compare_policies", "evaluate"),
+    "judge": (
+        "Certificate", "Comparison", "Evaluation", "Report", "Trajectories", "certify", "check", "compare_policies",
+        "evaluate", "rollout",
+    ),
     "lp": (),
     "planners": (
         "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "Refine", "SampledLP", "Search", "Status",

@@ -51,6 +51,7 @@ class Lane(IntEnum):
     AHEAD = 8
     BASELINE = 9
     RACE = 10
+    TRAJECTORY = 11
 
 
 def simulator_stream(

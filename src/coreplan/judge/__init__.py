@@ -5,6 +5,7 @@ from .certificate.certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
 from .reality import ENOUGH, LEAST, Faced, Reality, face_reality, price
 from .rollouts import Rule
+from .trajectories import Trajectories, rollout
 from .value import Comparison, Evaluation, compare_policies, evaluate
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Reality",
     "Report",
     "Rule",
+    "Trajectories",
     "certify",
     "cheap_value",
     "check",
@@ -28,5 +30,6 @@ __all__ = [
     "optimal_values",
     "policy_value",
     "price",
+    "rollout",
     "value_function",
 ]

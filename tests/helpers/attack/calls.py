@@ -52,7 +52,7 @@ _INSIDE = "coreplan's own, between its parts"
 LEFT_OUT = {
     "Features": "a protocol", "Model": "a protocol", "Step": _RECORD, "Report": _RECORD,
     "Status": _RECORD,
-    "Evaluation": _RECORD, "Comparison": _RECORD, "problem.OutsideBox": _RECORD,
+    "Evaluation": _RECORD, "Comparison": _RECORD, "Trajectories": _RECORD, "problem.OutsideBox": _RECORD,
     "problem.Names": _RECORD,
     "problem.ClockModel": _INSIDE, "problem.first_fault": _INSIDE,
     "problem.check_policy": _INSIDE, "problem.available": _INSIDE, "problem.checked": _INSIDE,
@@ -163,6 +163,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "check": lambda: {"problem": tiny(), "queries": 300, "seed": 1},
     "load_policy": lambda: {"path": saved(), "problem": tiny()},
     "load_run": lambda: {"folder": saved(), "problem": tiny()},
+    "rollout": lambda: {"problem": tiny(), "policy": policy(), "episodes": 3, "steps": 4, "seed": 1},
     "make": lambda: {"spec": "river-swim"},
     "problem.typed_state": lambda: {"text": "0.5, 0.25", "problem": tiny(), "step": 0},
     "Problem": lambda: {"model": model_of("function", Fault(), 64), "features": features_of("dense", Fault()),

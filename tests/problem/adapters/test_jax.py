@@ -165,6 +165,41 @@ def test_gymnax_clocks_are_dropped_or_needed():
         from_gymnax(3, GRID)
 
 
+class OldCar:
+    """MountainCar as gymnax had it before 1.0: `step_env` tells one `done`, the time limit included."""
+
+    def __init__(self, env):
+        self.env = env
+        self.name, self.default_params, self.reset_env = env.name, env.default_params, env.reset_env
+        self.action_space = env.action_space
+
+    def step_env(self, key, state, action, params):
+        observation, after, reward, over, info = self.env.step_env(key, state, action, params)
+        return observation, after, reward, over | (after.time >= params.max_steps_in_episode), info
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["1.0", "before"])
+def test_the_time_limit_of_gymnax_stands_with_the_whole_state_and_is_lifted_without_the_clock(old):
+    import gymnax
+
+    env, _ = gymnax.make("MountainCar-v0")
+    assert hasattr(env, "is_truncated")  # gymnax 1.0 or newer; the other case is written out above
+    env = OldCar(env) if old else env
+    rng, idle = np.random.default_rng(0), np.ones(1, dtype=int)
+    for drop, ends in (((), 200), (None, 0)):
+        model = from_gymnax(env, constant(3), reward_range=(-1, 0), drop=drop).model
+        states = model.initial(rng, 1)
+        if drop is None:
+            assert "time" not in model.names
+        else:  # a car that does nothing never arrives: only the clock moves it
+            states[0, model.names.index("time")] = 195.0
+        over = []
+        for _ in range(8):
+            _, states = model.step(rng, states, idle)
+            over.append(bool(terminal.ended(states)[0]))
+        assert over == ([False] * 4 + [True] * 4 if ends else [False] * 8)
+
+
 JAX_FAULTS = [
     ("before | np.asarray(done)[:n]", "before"),  # ends that do not end
     ("np.where(before, 0.0, np", "np.where(before & False, 0.0, np"),  # an end that goes on paying

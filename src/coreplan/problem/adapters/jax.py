@@ -236,8 +236,9 @@ def from_gymnax(
     In gymnax an episode ends after `max_steps_in_episode`, by a clock in the state. That is truncation, not termination:
     by default (`drop=None`) the limit is lifted and the clock `time` is dropped from the state (so is Pendulum's
     `last_u`), after random walks have checked that nothing else depends on it. An environment whose rewards do depend
-    on its clock needs `drop=()`: then the clock is a column and the limit stays. Columns are the fields of gymnax's
-    EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for CartPole-v1. See `from_jax`.
+    on its clock needs `drop=()`: then the clock is a column and the limit stays, whatever the version of gymnax. Columns
+    are the fields of gymnax's EnvState: (position, velocity) for MountainCar-v0, (x, x_dot, theta, theta_dot) for
+    CartPole-v1. See `from_jax`.
     """
     jax = need("jax", "gymnax")
     gymnax = need("gymnax", "gymnax")
@@ -264,12 +265,15 @@ def from_gymnax(
     values = np.stack([np.asarray(v) for v in action_values(env.action_space(params), actions, name)])
     bounds = reward_bounds(reward_range, _REWARDS.get(name), name)
 
+    limited = "time" not in drop and hasattr(params, "max_steps_in_episode") and hasattr(env, "is_truncated")
+
     def initial(key):
         return env.reset_env(key, params)[1]
 
     def step(key, state, action):
         _, after, reward, done, _ = env.step_env(key, state, action, params)
-        return reward, after, done
+        # From gymnax 1.0 on `done` is termination alone, and the time limit is told apart; before, it was both.
+        return reward, after, done | env.is_truncated(after, params) if limited else done
 
     def first() -> tuple[Any, Any]:
         shown, state = env.reset_env(jax.random.PRNGKey(0), params)
