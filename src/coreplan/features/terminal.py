@@ -285,4 +285,4 @@ def with_terminal(
             f"`with_terminal(features)` needs a feature map, got {type(features).__name__}. FunctionFeatures "
             "makes one from a function, coreplan.problem has ready ones (interpolation, tile_coding, ...)."
         )
-    return TerminalFeatures(features, observe, columns, hidden, spoken)
+    return TerminalFeatures(features, observe=observe, columns=columns, hidden=hidden, spoken=spoken)
