@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+DIST := .venv-dist
 
-.PHONY: demo test test-all test-oldest lint docs docs-links clean
+.PHONY: demo test test-all test-oldest lint docs docs-links dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
@@ -11,15 +12,22 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The long tests, the site, and every other test with the oldest libraries.
+# The long tests, the site, the package, and every other test with the oldest libraries.
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
 	$(MAKE) docs
+	$(MAKE) dist
 	$(MAKE) test-oldest
 
 # The site, in build/site/index.html: notebooks are executed, every link between pages is checked, a warning is an error.
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs -b html . build/site
+
+# The source archive in dist/ and, built from it, the wheel; the wheel is used in an empty environment, as a new user would.
+dist: $(DIST)/.installed
+	rm -rf dist
+	$(DIST)/bin/python -m build --outdir dist . > $(DIST)/build.log || (cat $(DIST)/build.log; exit 1)
+	$(DIST)/bin/python tests/helpers/smoke.py dist
 
 # Links to other sites; it needs the internet.
 docs-links: $(VENV)/.installed-docs
@@ -56,6 +64,11 @@ $(OLDEST)/.installed-test: pyproject.toml tests/oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[test]'
 	touch $@
 
+$(DIST)/.installed:
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check 'build>=1.2'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(DIST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
