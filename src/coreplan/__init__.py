@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import core as core
     from . import enumerated as enumerated
     from . import envs as envs
+    from . import executors as executors
     from . import export as export
     from . import features as features
     from . import judge as judge
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         CoreplanError,
         CoreplanWarning,
         CoverageWarning,
+        ExecutorError,
         FeatureError,
         FileError,
         InputError,
@@ -90,6 +92,7 @@ __all__ = [
     "CoreplanWarning",
     "CoverageWarning",
     "Evaluation",
+    "ExecutorError",
     "FeatureError",
     "Features",
     "FileError",
@@ -135,7 +138,7 @@ __all__ = [
 
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
     "base": (
-        "CoreplanError", "CoreplanWarning", "CoverageWarning", "FeatureError", "FileError", "InputError",
+        "CoreplanError", "CoreplanWarning", "CoverageWarning", "ExecutorError", "FeatureError", "FileError", "InputError",
         "ReproducibilityWarning", "RunError", "SimulatorError",
     ),
     "bench": (),
@@ -143,6 +146,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "core": ("CoreSet",),
     "enumerated": (),
     "envs": (),
+    "executors": (),
     "export": (),
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
     "judge": (

@@ -104,6 +104,10 @@ class FileError(CoreplanError, OSError):
     """A policy, checkpoint or run folder that cannot be read, written or trusted."""
 
 
+class ExecutorError(CoreplanError, RuntimeError):
+    """Workers that simulate cannot go on: they die or take too long again and again, or their executor was shut down."""
+
+
 class RunError(CoreplanError, RuntimeError):
     """A run ended by an error that is none of coreplan's own, which is its cause (`__cause__`): of a planner, of memory."""
 

@@ -94,13 +94,22 @@ def snapshot(rng: np.random.Generator) -> Snapshot:
 
 def state_from(taken: Snapshot) -> dict[str, Any]:
     """The state of a simulator's stream in a snapshot, as plain JSON types."""
+    return _plain(_unfolded(taken))
+
+
+def rewind(rng: np.random.Generator, taken: Snapshot) -> None:
+    """Set a simulator's stream to a snapshot that this program has taken of it, here or in a worker."""
+    rng.bit_generator.state = _unfolded(taken)
+
+
+def _unfolded(taken: Snapshot) -> dict[str, Any]:
+    """A snapshot as NumPy writes the state."""
     counter, key, buffer = (np.frombuffer(part, dtype=np.uint64) for part in taken[:3])
     position, has_uint32, uinteger = taken[3:]
-    state = {
+    return {
         "bit_generator": "Philox", "state": {"counter": counter, "key": key}, "buffer": buffer, "buffer_pos": position,
         "has_uint32": has_uint32, "uinteger": uinteger,
     }  # fmt: skip
-    return _plain(state)
 
 
 def restore(rng: np.random.Generator, state: dict[str, Any]) -> None:

@@ -41,6 +41,17 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 
 
+Executor = Annotated[
+    str | None,
+    typer.Option(help="Who simulates: serial (this process), processes, or ray. The answer is the same."),
+]
+Workers = Annotated[int | None, typer.Option(help="How many workers simulate; by default one per processor.")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds per query after which a worker is replaced.")]
+Retries = Annotated[
+    int | None, typer.Option(help="How often pairs are simulated again after a worker's fault; by default 3.")
+]
+
+
 def reserved_stdout(as_json: bool) -> AbstractContextManager[Any]:
     """A context in which a user's own code prints to stderr, if stdout is reserved for the one JSON object."""
     return redirect_stdout(sys.stderr) if as_json else nullcontext()

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .arguments import AsJson, Horizon, Queries, Seed, print_json, reserved_stdout
+from .arguments import (
+    AsJson,
+    Executor,
+    Horizon,
+    Queries,
+    Retries,
+    Seed,
+    Timeout,
+    Workers,
+    print_json,
+    reserved_stdout,
+)
 from .opened import ProblemOption, RunName, opened
 from .output import say
 
@@ -24,6 +35,10 @@ def certify(
     queries: Queries = 50_000,
     confidence: Annotated[float, typer.Option(help="The probability that both bounds hold.")] = 0.95,
     seed: Seed = 0,
+    executor: Executor = None,
+    workers: Workers = None,
+    timeout: Timeout = None,
+    retries: Retries = None,
     as_json: AsJson = False,
 ) -> None:
     """Bound how far a run's policy is from the optimum: an interval from fresh queries, and what it assumes.
@@ -33,6 +48,7 @@ def certify(
     from ..base import check_seed
     from ..planning import certified
     from ..run import core_of
+    from ..simulate import named
     from . import show
 
     with reserved_stdout(as_json):
@@ -45,6 +61,7 @@ def certify(
             queries=queries,
             confidence=confidence,
             seed=check_seed(seed),
+            executor=named(executor, workers, timeout, retries),
         )
         if Path(run).is_dir():
             _keep(Path(run), where, policy, certificate)

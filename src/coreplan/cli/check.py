@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from .arguments import AsJson, Horizon, ProblemName, Queries, Seed, print_json, reserved_stdout
+from .arguments import (
+    AsJson,
+    Executor,
+    Horizon,
+    ProblemName,
+    Queries,
+    Retries,
+    Seed,
+    Timeout,
+    Workers,
+    print_json,
+    reserved_stdout,
+)
 
 
 def check(
@@ -15,6 +27,10 @@ def check(
     horizon: Horizon = None,
     queries: Queries = 20_000,
     seed: Seed = 0,
+    executor: Executor = None,
+    workers: Workers = None,
+    timeout: Timeout = None,
+    retries: Retries = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure which of the paper's assumptions hold: a light, a number and advice per row."""
@@ -22,12 +38,15 @@ def check(
     from ..core import CORE_FILE, CoreSet
     from ..judge import check as check_assumptions
     from ..problem import problem_by_name
+    from ..simulate import named
     from . import show
 
     with reserved_stdout(as_json):
         file = as_path("check", optional=True, core=core or None)
         pairs = CoreSet.load(file / CORE_FILE if file.is_dir() else file) if file else None
-        report = check_assumptions(problem_by_name(problem, horizon), pairs, queries=queries, seed=seed)
+        engine = named(executor, workers, timeout, retries)
+        where = problem_by_name(problem, horizon)
+        report = check_assumptions(where, pairs, queries=queries, seed=seed, executor=engine)
     if as_json:
         print_json(report.as_dict())
     else:

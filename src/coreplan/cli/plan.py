@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import AsJson, Count, Horizon, ProblemName, Seed, print_json, reserved_stdout
+from .arguments import (
+    AsJson,
+    Count,
+    Executor,
+    Horizon,
+    ProblemName,
+    Retries,
+    Seed,
+    Timeout,
+    Workers,
+    print_json,
+    reserved_stdout,
+)
 from .output import say
 
 if TYPE_CHECKING:
@@ -74,6 +86,10 @@ def plan(
             help="Keep a trace elsewhere: FILE.jsonl, FILE.csv, tensorboard:FOLDER or mlflow:EXPERIMENT."
         ),
     ] = None,
+    executor: Executor = None,
+    workers: Workers = None,
+    timeout: Timeout = None,
+    retries: Retries = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
@@ -82,6 +98,7 @@ def plan(
     from ..planning import plan as run_plan
     from ..problem import problem_by_name
     from ..run import RunFolder
+    from ..simulate import named
     from ..tracking import tracker_by_name
     from . import show
 
@@ -104,6 +121,7 @@ def plan(
             where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
             progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
             reality=reality, baseline=baseline, callbacks=callbacks,
+            executor=named(executor, workers, timeout, retries),
         )  # fmt: skip
     record = _record(where, result.planner.name if result.planner else planner or "", seed, out, result)
     if result.certificate:

@@ -26,6 +26,7 @@ from ..base import (
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
+from ..simulate import by_executor
 from .exact import normalised, optimal_values, policy_value, value_function
 from .rollouts import Rollouts, Rule
 
@@ -141,6 +142,7 @@ def units_of(problem: Problem) -> tuple[float, float]:
 
 
 @one_thread
+@by_executor
 def evaluate(
     problem: Problem,
     policy: Any,
@@ -151,6 +153,7 @@ def evaluate(
     exact: bool | None = None,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
+    executor: Any = None,
 ) -> Evaluation:
     """The value of a policy: exact if the problem can be enumerated, else by rollouts.
 
@@ -170,6 +173,8 @@ def evaluate(
     relative: instead, go on until half the interval's width is at most this fraction of the value, both in the user's own
         units; `queries`, by default ten million, is then the limit.
     exact: False for rollouts even if the problem can be enumerated.
+    executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
+        this process. The answer is the same to the last bit (docs/scale.md).
     """
     as_kind("evaluate", Problem, "a Problem", problem=problem)
     rule = Rule(problem, policy)
@@ -295,6 +300,7 @@ class Comparison:
 
 
 @one_thread
+@by_executor
 def compare_policies(
     problem: Problem,
     a: Any,
@@ -304,6 +310,7 @@ def compare_policies(
     exact: bool | None = None,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
+    executor: Any = None,
 ) -> Comparison:
     """How much more policy `a` is worth than policy `b`, from at most `queries` queries for both together.
 

@@ -32,6 +32,7 @@ def certified(
     queries: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    executor: Any = None,
 ) -> Certificate:
     """The certificate of a policy on the core pairs that its run used or chose; enough queries for them by default.
 
@@ -41,4 +42,6 @@ def certified(
         core = CoreSet.of(problem)
     if queries is None:
         queries = max(QUERIES, least_queries(0 if core is None else len(core), problem.discount))
-    return certify(problem, core, policy, queries=queries, confidence=confidence, seed=seed)
+    return certify(
+        problem, core, policy, queries=queries, confidence=confidence, seed=seed, executor=executor
+    )

@@ -27,6 +27,7 @@ from ..judge import cheap_value
 from ..planners import Planner
 from ..problem import Problem
 from ..run import RUN_FILE, Run, RunFolder, Started, read_record, resolved, setup_for
+from ..simulate import by_executor
 from ..tracking import Callbacks
 from .advice import pick
 from .auto import is_auto, plan_auto
@@ -39,6 +40,7 @@ from .session import Session
 
 
 @one_thread
+@by_executor
 def plan(
     problem: Problem,
     core: CoreSet | None = None,
@@ -58,6 +60,7 @@ def plan(
     certify: bool | int = False,
     reality: float | None = None,
     baseline: Any = None,
+    executor: Any = None,
 ) -> Plan:
     """Find ONE compact policy for a problem, with at most `budget` simulator queries or to an accuracy `epsilon`.
 
@@ -102,6 +105,8 @@ def plan(
         run is doubtful. These queries are part of `Plan.queries`, and shown as `Plan.reality_queries`. 0 for none.
     baseline: a policy to compare with, from the same rollouts: a `SoftmaxPolicy`, a function of a batch of states that
         returns actions, or one fixed action. A result that is not measurably better says so.
+    executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
+        this process. The answer is the same to the last bit (docs/scale.md).
 
     Ctrl-C, SIGTERM or SIGHUP stops after the current batch, writes a checkpoint and returns the policy reached so far; a
     second one abandons the batch. After the last batch they end the rollouts and the judging, and lose nothing. An error is

@@ -40,6 +40,7 @@ from .adapters.gymnasium import from_gymnasium
 from .adapters.jax import from_gymnax, from_jax
 from .adapters.scikit import sklearn_features
 from .by_name import problem_by_name
+from .factory import built
 from .horizon import ClockModel
 from .matrices import from_linear, from_matrices, from_pairs
 from .model import BLOCK, CompiledModel, FunctionModel, Model, NoiseModel, ScalarModel, gathered
@@ -75,6 +76,7 @@ __all__ = [
     "all_pairs",
     "at_time",
     "available",
+    "built",
     "check_policy",
     "checked",
     "fingerprint",

@@ -381,6 +381,14 @@ def _raised(error: Exception) -> SimulatorError:
 def make_loop(planner: Planner, simulator: Simulator, rng: np.random.Generator) -> Loop:
     """The compiled loop if everything has kernels and an ask fits into a block, else the Python loop."""
     kernels = planner.kernels() if simulator.core is not None else None
-    if kernels is not None and simulator.problem.compiled and kernels.n_queries <= simulator.block:
+    apart = (
+        simulator.engine is not None and simulator.engine.timeout is not None
+    )  # workers can be ended, a loop cannot
+    if (
+        kernels is not None
+        and not apart
+        and simulator.problem.compiled
+        and kernels.n_queries <= simulator.block
+    ):
         return CompiledLoop(planner, kernels, simulator, rng)
     return PythonLoop(planner, simulator, rng)

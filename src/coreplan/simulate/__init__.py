@@ -1,6 +1,7 @@
 """The only way to call a simulator: checks, streams of noise, and the counter of queries."""
 
 from .ask import Answers, Ask
+from .elsewhere import Engine, by_executor, engine_of, given, named, processes, ray, serial, using
 from .first import First, recheck
 from .guard import REPEATED, Guard, first_bad_reward, first_not_finite, to_unit
 from .kept import Kept
@@ -12,12 +13,21 @@ __all__ = [
     "REPEATED",
     "Answers",
     "Ask",
+    "Engine",
     "First",
     "Guard",
     "Kept",
     "Simulator",
+    "by_executor",
+    "engine_of",
     "first_bad_reward",
     "first_not_finite",
+    "given",
+    "named",
+    "processes",
+    "ray",
     "recheck",
+    "serial",
     "to_unit",
+    "using",
 ]

@@ -1,8 +1,8 @@
-"""`Ask`, what a planner wants to have simulated, and `Answers`, the result: plain values."""
+"""`Ask`, what a planner wants to have simulated, and `Answers`, the result: plain values; and who else has a part in it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..base import FloatArray, IntArray, States
 from ..features import Phi
@@ -37,3 +37,22 @@ class Answers(NamedTuple):
     drew: bool = (
         True  # whether the pairs' answers took random numbers: drawn from the stream, or given as noise
     )
+
+
+class Pairs(Protocol):
+    """State-action pairs, states `[m, ...]` and actions `[m]`, that an ask may name by number: a core set."""
+
+    @property
+    def states(self) -> States: ...
+    @property
+    def actions(self) -> IntArray: ...
+
+
+class Watch(Protocol):
+    """Something that looks at the features that the simulator returns, such as `core.HullWatch`."""
+
+    due: int  # the number of queries at which it wants to look again
+
+    def see(self, queries: int, *batches: Phi | None) -> None: ...
+    def mark(self) -> Any: ...
+    def return_to(self, mark: Any) -> None: ...

@@ -5,7 +5,6 @@ An invalid answer raises an error that names the pair and the value; nothing is 
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
@@ -31,12 +30,12 @@ from ..base import (
     text_of,
 )
 from ..problem import CompiledModel, Problem, ScalarModel, gathered
+from .sources import Sources, drawn_warning
 
 _SLACK = 1e-9  # how far a reward may leave its range, relative to the range's width: rounding only
 
 
 REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a function of its noise
-_LOOKS = 3  # calls of each function after which nobody looks for global randomness any more
 
 
 Told: TypeAlias = tuple[tuple[float, Any], Snapshot]  # one answer, and where the stream stands after it
@@ -48,11 +47,12 @@ class Guard:
     def __init__(self, problem: Problem, like: States | None = None) -> None:
         """States must have the shape and dtype of `like [m, ...]`; without it, those of the first initial states."""
         self.problem, self.like, self.free = problem, like, like is None
+        self.model: Any = problem.model  # or what stands in for it, where workers simulate
         # Whether states come in arrays that the model makes anew for each call. Others may be overwritten by the next call.
         self.fresh = isinstance(problem.model, (CompiledModel, ScalarModel))
         self.repeated = 0  # pairs that were simulated again with the same noise; those are queries too
         self.refused = 0  # answers of the last call that came and were not accepted
-        self.looks: dict[str, int] = {}  # calls during which global randomness was watched, by function
+        self.sources = Sources()
         low, high = problem.reward_range
         slack = _SLACK * (high - low)
         self.limits = (low - slack, high + slack, low, high - low)
@@ -69,7 +69,7 @@ class Guard:
         If the model simulates pair by pair (`each`), its answers are also appended to `told` as they come, so that those
         before a faulty pair are not lost: see `good`.
         """
-        each, function = getattr(self.problem.model, "each", None), None
+        each, function = getattr(self.model, "each", None), None
         if each is not None and told is not None:
 
             def function(rng: np.random.Generator, states: States, actions: IntArray) -> Any:
@@ -160,11 +160,13 @@ class Guard:
         return rewards, next_states
 
     def _call(self, name: str, *arguments: Any, function: Callable[..., Any] | None = None) -> Any:
-        before = self._look(name)
+        before = self.sources.look(name)
         try:
-            answer = (function or getattr(self.problem.model, name))(*map(read_only, arguments))
-            if before is not None:
-                self._compare_sources(name, before)
+            answer = (function or getattr(self.model, name))(*map(read_only, arguments))
+            drawn = self.sources.drawn(before)
+            if drawn:
+                self.sources.stop()
+                warnings.warn(drawn_warning(name, drawn), ReproducibilityWarning, stacklevel=3)
             return answer
         except CoreplanError:
             raise
@@ -186,27 +188,6 @@ class Guard:
         states, actions = arguments[:2] if isinstance(arguments[0], np.ndarray) else arguments[1:]
         first = self.problem.names.pair_said(states[0], actions[0])
         return f"The batch held {len(actions)} pairs, the first with {first}."
-
-    def _look(self, name: str) -> dict[str, Any] | None:
-        """The state of the global sources of randomness, during the first calls of a function; costs no query."""
-        looks = self.looks.get(name, 0)
-        if looks >= _LOOKS:
-            return None
-        self.looks[name] = looks + 1
-        return _global_sources()
-
-    def _compare_sources(self, name: str, before: dict[str, Any]) -> None:
-        """Warn once if a call has drawn from a global source of randomness."""
-        drawn = [source for source, state in _global_sources().items() if state != before[source]]
-        if drawn:
-            self.looks = dict.fromkeys(("initial", "step", "step_with"), _LOOKS)
-            warnings.warn(
-                f"The simulator's {name} draws from {' and '.join(drawn)}, a global source of randomness, so that the same "
-                "seed does not give the same result and a resumed run differs. Take all noise from the `rng` that it is "
-                "given, such as rng.random(n) or rng.integers(6, size=n).",
-                ReproducibilityWarning,
-                stacklevel=2,
-            )
 
     def _states(self, name: str, states: Any, n: int) -> States:
         states = self._array(name, states)
@@ -307,12 +288,6 @@ def _as_float(rewards: Any) -> FloatArray:
         return rewards.astype(np.float64)
     with np.errstate(over="ignore"):
         return rewards.astype(np.float64)
-
-
-def _global_sources() -> dict[str, Any]:
-    """The states of NumPy's and Python's global generators, as values that can be compared."""
-    kind, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return {"np.random": (kind, key.tobytes(), *rest), "Python's random": random.getstate()}  # type: ignore[union-attr]
 
 
 def _kind(value: Any) -> str:

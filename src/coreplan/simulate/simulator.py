@@ -11,7 +11,7 @@ of a block.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,31 +29,13 @@ from ..base import (
 )
 from ..features import BoxWatch, Phi, checked, take
 from ..problem import Problem
-from .ask import Answers, Ask
+from .ask import Answers, Ask, Pairs, Watch
+from .elsewhere import Engine, engine_of
+from .elsewhere.desk import Due, at_work
 from .first import First
 from .guard import Guard
 from .kept import Kept, Part, joined, pairs_of, state_at
 from .noise import COUNTERS, Noise, block_of, counters
-
-
-class Pairs(Protocol):
-    """State-action pairs, states `[m, ...]` and actions `[m]`, that an ask may name by number: a core set."""
-
-    @property
-    def states(self) -> States: ...
-    @property
-    def actions(self) -> IntArray: ...
-
-
-class Watch(Protocol):
-    """Something that looks at the features that the simulator returns, such as `core.HullWatch`."""
-
-    due: int  # the number of queries at which it wants to look again
-
-    def see(self, queries: int, *batches: Phi | None) -> None: ...
-    def mark(self) -> Any: ...
-    def return_to(self, mark: Any) -> None: ...
-
 
 Call: TypeAlias = tuple[int, int, np.random.Generator | None]  # first pair, end, stream
 
@@ -74,6 +56,7 @@ class Simulator:
         self.block = block_of(problem) if block is None else block
         self.guard = Guard(problem, like=None if core is None else core.states)
         self.box_watch = BoxWatch(problem.features, problem.state_names)
+        self.engine: Engine | None = engine_of()  # who simulates; None: this process
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
@@ -143,18 +126,29 @@ class Simulator:
         actions: IntArray,
         parts: list[Part],
         noise: FloatArray | None = None,
+        index: IntArray | None = None,
     ) -> None:
-        """Make the calls; their answers are appended to `parts`, which may hold those to the first pairs already."""
+        """Make the calls; their answers are appended to `parts`, which may hold those to the first pairs already.
+
+        `index [n]`: the pairs' numbers in the core set, if they are core pairs.
+        """
+        due = self._due(calls, len(actions), parts)
+        with at_work(self, due, states, actions, noise, index) as ready:
+            for where, stream in ready:
+                self._call(
+                    stream, states[where], actions[where], None if noise is None else noise[where], parts
+                )
+
+    def _due(self, calls: Iterator[Call], n: int, parts: list[Part]) -> Iterator[Due]:
+        """The calls that are still to be made."""
         done, kept = sum(len(part.rewards) for part in parts), self.kept if parts else None
         for begin, end, stream in calls:
-            if kept is not None and (end > done or end == len(actions)):
+            if kept is not None and (end > done or end == n):
                 kept.put(stream)
                 kept = None
-            if end <= done:
-                continue
-            where = slice(max(begin, done), end)
-            self._call(stream, states[where], actions[where], None if noise is None else noise[where], parts)
-            done = end
+            if end > done:
+                yield slice(max(begin, done), end), stream
+                done = end
 
     def _call(
         self, stream: Any, states: States, actions: IntArray, noise: FloatArray | None, parts: list[Part]
@@ -223,7 +217,7 @@ class Simulator:
         else:
             calls = self._blocks(n) if ask.sweep is None else self._sweeps(n, ask.sweep)
         try:
-            self._simulate(calls, states, actions, parts, ask.noise)
+            self._simulate(calls, states, actions, parts, ask.noise, ask.core_index)
             rewards, y = joined(parts)
             phi = self.features(y)
         except BaseException:

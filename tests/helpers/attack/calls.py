@@ -9,6 +9,7 @@ import functools
 import importlib
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ PARTS = (
     "policy",
     "tracking",
     "theory",
+    "executors",
 )  # what documentation imports from
 
 _RECORD = "a record that coreplan fills in"
@@ -54,7 +56,7 @@ LEFT_OUT = {
     "Status": _RECORD,
     "Evaluation": _RECORD, "Comparison": _RECORD, "Trajectories": _RECORD, "problem.OutsideBox": _RECORD,
     "problem.Names": _RECORD,
-    "problem.ClockModel": _INSIDE, "problem.first_fault": _INSIDE,
+    "executors.Engine": _INSIDE, "problem.ClockModel": _INSIDE, "problem.first_fault": _INSIDE,
     "problem.check_policy": _INSIDE, "problem.available": _INSIDE, "problem.checked": _INSIDE,
     "problem.fingerprint": _INSIDE, "problem.gathered": _INSIDE,
     "core.Frame": _INSIDE, "core.HullWatch": _INSIDE, "core.Lift": _INSIDE, "core.Selection": _RECORD,
@@ -258,6 +260,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "theory.advise": lambda: {"problem": tiny(), "epsilon": 0.1, "budget": None},
     "theory.bound": lambda: {"T": 10, "K": 5, "eta": 0.1, "beta": 0.1, "alpha": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
     "theory.queries_needed": lambda: {"epsilon": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
+    "problem.built": lambda: {"factory": lambda: model_of("function", Fault(), 64)},
+    "executors.processes": lambda: {"workers": 1, "timeout": 1.0, "retries": 1},
+    "executors.ray": lambda: {"workers": 1, "address": None, "timeout": 1.0, "retries": 1},
+    "executors.given": lambda: {"executor": ThreadPoolExecutor(1), "workers": 1, "timeout": 1.0, "retries": 1},
+    "executors.serial": dict,
     "theory.tuned": lambda: {"epsilon": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ from ...plots import draw_bounds
 from ...policy import SoftmaxPolicy, policy_of, with_own_features
 from ...problem import Problem
 from ...sampled import Transitions
-from ...simulate import Simulator
+from ...simulate import Simulator, by_executor
 from ..value import Evaluation, as_confidence, evaluate
 from .alone import fit_on_rollouts
 from .condition import Condition, check_condition
@@ -163,6 +163,7 @@ class Certificate:
 
 
 @one_thread
+@by_executor
 def certify(
     problem: Problem,
     core: CoreSet | None,
@@ -172,6 +173,7 @@ def certify(
     queries: int = 50_000,
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
+    executor: Any = None,
 ) -> Certificate:
     """A bound on how far a policy is from optimal, from fresh queries.
 
@@ -184,6 +186,8 @@ def certify(
         the confidence bound is small, and the bound is computed on the second half. A theta of your own is rarely better.
     queries: in total; each simulated pair counts. The gap shrinks like 1/sqrt(queries).
     confidence: of both bounds together: each has half of the risk.
+    executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
+        this process. The answer is the same to the last bit (docs/scale.md).
 
     The core samples go to the pairs that matter. The lower bound takes about a third of the queries; its rollouts
     use fitted values of the policy only to reduce variance. Bounds are wide if rewards or values have rare large jumps:

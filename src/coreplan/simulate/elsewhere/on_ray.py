@@ -1,0 +1,114 @@
+"""Ray as an Executor: every task stateless, tried once by Ray; retries, time limits and counts are the engine's."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any
+
+from ...base import ExecutorError, InputError, as_text, shown, text_of
+from .engine import Engine
+
+_PATIENCE = 30.0  # seconds for a cluster to answer; Ray itself has no limit
+
+
+def ray(
+    workers: int | None = None, *, address: str | None = None, timeout: float | None = None, retries: int = 3
+) -> Engine:
+    """Ray (extra `ray`): workers on this machine, or on the cluster at `address`.
+
+    A worker that dies, or whose call takes longer than `timeout` seconds per query, costs its own task only, which is done
+    again with the same noise, at most `retries` times. Ray's usage statistics are switched off.
+    """
+    address = as_text("ray", address=address) if address is not None else None
+    engine: Engine
+
+    def start() -> Executor:
+        return _RayExecutor(engine.workers, address)
+
+    engine = Engine(
+        "ray", start, workers=workers, timeout=timeout, retries=retries, ours=True, shared_fate=False,
+        close=lambda executor: None,
+    )  # fmt: skip
+    return engine
+
+
+class WorkerDied(BrokenExecutor):
+    """One worker died, and the others go on."""
+
+
+class _RayExecutor(Executor):
+    """`submit` as a Ray task. Ray is started, or joined, when the executor is made; it stays until the process ends."""
+
+    def __init__(self, workers: int, address: str | None) -> None:
+        self.ray = _ray()
+        if not self.ray.is_initialized():
+            _started(self.ray, workers, address)
+        self.tasks: dict[Any, Any] = {}
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        task = self.tasks.get(function)
+        if task is None:
+            task = self.tasks[function] = self.ray.remote(max_retries=0, num_cpus=1)(function)
+        theirs, ours = task.remote(*arguments, **named).future(), _Waiting()
+        ours.set_running_or_notify_cancel()
+        theirs.add_done_callback(lambda done: self._told(done, ours))
+        return ours
+
+    def _told(self, theirs: Future[Any], ours: Future[Any]) -> None:
+        error = theirs.exception()
+        if error is None:
+            ours.set_result(theirs.result())
+        elif isinstance(error, self.ray.exceptions.RayTaskError):
+            ours.set_exception(getattr(error, "cause", None) or error)
+        else:
+            died = WorkerDied((text_of(error) or type(error).__name__).splitlines()[0])
+            died.__cause__ = error
+            ours.set_exception(died)
+
+
+class _Waiting(Future[Any]):
+    """A future of a task that cannot be taken back."""
+
+    def cancel(self) -> bool:
+        return False
+
+
+def _ray() -> Any:
+    try:
+        import ray as library
+    except ImportError:
+        raise InputError("The executor 'ray' needs the extra `ray`: pip install 'coreplan[ray]'.") from None
+    return library
+
+
+def _started(library: Any, workers: int, address: str | None) -> None:
+    """Start Ray or join a cluster; an ExecutorError if nobody answers, since Ray would wait for ever."""
+    import os
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    failed: list[BaseException] = []
+
+    def init() -> None:
+        more: dict[str, Any] = (
+            {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+        )
+        try:
+            library.init(configure_logging=False, log_to_driver=False, **more)
+        except BaseException as error:  # handed to the thread that waits
+            failed.append(error)
+
+    thread = threading.Thread(target=init, daemon=True, name="ray.init")
+    thread.start()
+    thread.join(_PATIENCE)
+    if thread.is_alive():
+        raise ExecutorError(
+            f"The Ray cluster at {shown(address)} did not answer within {_PATIENCE:g} s. Is it running, and reachable?"
+            if address
+            else f"Ray did not start within {_PATIENCE:g} s on this machine. Try `processes`."
+        )
+    if failed:
+        where = f"The Ray cluster at {shown(address)}" if address else "Ray"
+        raise ExecutorError(
+            f"{where} cannot be used: {text_of(failed[0]) or type(failed[0]).__name__}"
+        ) from failed[0]
