@@ -98,7 +98,7 @@ def rewritten(lines: list[str]) -> list[str]:
             found += ["", f"**{line[2:]}**", ""]
             listing = True
         elif listing and (entry := re.match(r"([\w*][\w ,*]*): (.*)", line)):
-            found.append(f":{escaped(entry[1])}: {escaped(entry[2])}")
+            found += [f"``{entry[1]}``", f"    {escaped(entry[2])}"]
         else:
             if listing and line and not line.startswith(" "):
                 listing = False

@@ -61,7 +61,7 @@ def test_docstrings_are_plain_text_but_for_code(monkeypatch):
         "Ends.",
     ]
     assert rewritten(text) == [
-        "V\\* and ``Q*`` of theta\\_", "", "", "**Parameters**", "", ":rate, K: a rate,", "    in (0, 1].", "", "",
+        "V\\* and ``Q*`` of theta\\_", "", "", "**Parameters**", "", "``rate, K``", "    a rate,", "    in (0, 1].", "", "",
         "Ends.",
     ]  # fmt: skip
 
