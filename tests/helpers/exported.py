@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import re
@@ -251,27 +252,53 @@ def policy_for(features, scale=3.0, seed=1):
     return SoftmaxPolicy(theta, scale, features)
 
 
-def by_javascript(spec, states, masks=None):
-    """Q-values and probabilities of the evaluator in JavaScript, which gets spec and states as JSON."""
-    program = (
-        f"{EVALUATOR.read_text()}\n"
-        "var given = JSON.parse(require('fs').readFileSync(0));\n"
-        "var policy = coreplan.policy(given.spec);\n"
-        "var answer = given.states.map(function (x, n) { var mask = given.masks && given.masks[n];\n"
-        "  return [policy.qValues(x, mask).map(function (q) { return q === -Infinity ? null : q; }),"
-        " policy.probabilities(x, mask)]; });\n"
-        "console.log(JSON.stringify(answer));\n"
-    )
-    given = {"spec": spec, "states": states.tolist(), "masks": None if masks is None else masks.tolist()}
+def described(case, n, scale):
+    """A policy on a map, its description, the states and masks that its exports are given, and what they should answer."""
+    rng = np.random.default_rng(7)
+    policy, states = policy_for(case.features, scale), case.states(rng, n)
+    mask = None if case.mask is None else case.mask(states)
+    return policy, case.asked(states), mask, policy.probabilities(states)
+
+
+def by_numpy(path):
+    """`probabilities` of a generated file."""
+    spec = importlib.util.spec_from_file_location("exported_policy", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.probabilities
+
+
+def by_onnx(path):
+    """The same of an ONNX model."""
+    from onnxruntime import InferenceSession
+
+    session = InferenceSession(path)
+
+    def probabilities(states, mask=None):
+        given = dict(zip([i.name for i in session.get_inputs()], (states, mask), strict=False))
+        return session.run(["probabilities"], given)[0]
+
+    return probabilities
+
+
+_PROGRAM = """
+var answers = JSON.parse(require('fs').readFileSync(0)).map(function (given) {
+  var policy = coreplan.policy(given.spec);
+  return given.states.map(function (x, n) { return policy.probabilities(x, given.masks && given.masks[n]); });
+});
+console.log(JSON.stringify(answers));
+"""
+
+
+def by_javascript(given):
+    """The probabilities of the evaluator in JavaScript for (spec, states, masks) each, which it gets as JSON."""
+    listed = [
+        {"spec": spec, "states": states.tolist(), "masks": None if masks is None else masks.tolist()}
+        for spec, states, masks in given
+    ]
     done = subprocess.run(
-        [NODE, "-e", program],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+        [NODE, "-e", EVALUATOR.read_text() + _PROGRAM], input=json.dumps(listed, allow_nan=False),
+        capture_output=True, text=True, check=False, timeout=250,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    answers = json.loads(done.stdout)
-    q = np.array([[-np.inf if v is None else v for v in row[0]] for row in answers])
-    return q, np.array([row[1] for row in answers])
+    return [np.array(answer) for answer in json.loads(done.stdout)]

@@ -26,7 +26,7 @@ ADAPTERS = {
     "from_gymnasium": "gymnasium", "from_gymnax": "gymnax", "from_jax": "jax", "sklearn_features": "sklearn",
     "to_gymnasium": "gymnasium",
 }  # fmt: skip
-EXTRAS = {*ADAPTERS.values(), "matplotlib", "quantecon"}
+EXTRAS = {*ADAPTERS.values(), "matplotlib", "onnxruntime", "quantecon"}
 FENCE = re.compile(r"^```(\{?[\w-]*\}?)[^\n]*\n(.*?)^```$", flags=re.S | re.M)
 _LANGUAGES = {"{code-cell}": "python", "bash": "sh"}
 _CELL_OPTION = re.compile(r"\A(?::[\w-]+:[^\n]*\n)+\n?")

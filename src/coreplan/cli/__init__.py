@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import act, bench, certify, check, examples, listing, new, output, plan, tune, verify
+from . import act, bench, certify, check, examples, export, listing, new, output, plan, tune, verify
 
 __all__ = ["app", "main"]
 
@@ -49,6 +49,7 @@ for command in (
     check.check,
     certify.certify,
     act.act,
+    export.export,
     verify.verify,
 ):
     app.command(cls=examples.Command)(command)

@@ -31,6 +31,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan act runs/river --state 3",
         "coreplan act runs/mine --problem my_problem.py:problem --state '4, 0.5' --json",
     ),
+    "export": (
+        "coreplan export runs/river --numpy policy.py --json policy.json",
+        "coreplan export runs/mine --problem my_problem.py:problem --onnx policy.onnx",
+    ),
     "verify": ("coreplan verify paper", "coreplan verify thm:main --json"),
     "bench": ("coreplan bench throughput",),
     "throughput": ("coreplan bench throughput", "coreplan bench throughput --quick"),

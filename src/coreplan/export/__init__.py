@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from .describe import policy_spec
+from .writing import export_policy
 
-EVALUATOR = Path(__file__).with_name("evaluate.js")
+EVALUATOR = Path(__file__).with_name("evaluate.js")  # plain JavaScript: `coreplan.policy(spec)`
 
-__all__ = ["EVALUATOR", "policy_spec"]
+__all__ = ["EVALUATOR", "export_policy", "policy_spec"]

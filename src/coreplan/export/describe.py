@@ -164,7 +164,7 @@ def _inputs(features: Features, names: list[str] | None) -> tuple[list[str], str
     if isinstance(features, MaskedFeatures):
         return _inputs(features.features, names)
     if isinstance(features, TerminalFeatures):
-        columns, _, _ = _inputs(features.base, names)
+        columns, _, _ = _inputs(features.base, names if features.observe is None else None)
         return [*columns, "ended"], "columns", "" if isinstance(features.base, TimeFeatures) else "optional"
     if isinstance(features, TimeFeatures):
         columns, _, _ = _inputs(features.base, names)

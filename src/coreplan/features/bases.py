@@ -259,7 +259,10 @@ def _tiles(data, states, out):
             for i in range(D):
                 z = (states[n, i] - low[i]) / width[i] * shape[i] + shifts[t, i]
                 known &= z == z
-                cell = cell * (shape[i] + 1) + (min(max(int(z), 0), shape[i]) if z == z else 0)
+                tile = min(
+                    max(z, 0.0), float(shape[i])
+                )  # first, since far out z is no whole number of 64 bits
+                cell = cell * (shape[i] + 1) + (int(tile) if z == z else 0)
             out.index[n, 0, t] = t * cells + cell
             out.weight[n, 0, t] = 1.0 / tilings if known else np.nan
         copy_to_actions(out, n, tilings)

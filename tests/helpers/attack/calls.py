@@ -39,6 +39,7 @@ PARTS = (
     "",
     "problem",
     "core",
+    "export",
     "judge",
     "planners",
     "planning",
@@ -130,6 +131,11 @@ def enumerable() -> Any:
 @functools.cache
 def policy() -> SoftmaxPolicy:
     return SoftmaxPolicy(np.array([0.0, 1.0, 0.5, 2.0]), 3.0, features_of("dense", Fault()))
+
+
+@functools.cache
+def exportable() -> SoftmaxPolicy:
+    return SoftmaxPolicy(np.arange(6.0), 3.0, problems.one_hot(3, 2))
 
 
 @functools.cache
@@ -248,6 +254,8 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "problem.from_linear": lambda: {"Phi": np.eye(4).reshape(2, 2, 4), "W": np.full((4, 2), 0.5),
     "vartheta": np.array([0.1, 0.2, 0.3, 0.4])},
     "problem.sklearn_features": lambda: {"transformer": _transformer(), "n_actions": 2, "states": CORE[0]},
+    "export.policy_spec": lambda: {"policy": exportable(), "problem": None, "from_phi": False},
+    "export.export_policy": lambda: {"policy": exportable(), "numpy": "policy.py", "json": "policy.json"},
     "core.select": lambda: {"pool": uniform_pool(tiny(), 20, box=([0, 0], [1, 1])), "size": 4},
     "core.uniform_pool": lambda: {"problem": tiny(), "n": 10, "box": ([0, 0], [1, 1])},
     "core.rollout_pool": lambda: {"problem": tiny(), "policy": policy(), "n": 10},

@@ -30,6 +30,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("check", "river-swim", "--queries", "300"),
     "certify": ("certify", "run", "--queries", "2000"),
     "act": ("act", "run", "--state", "0"),
+    "export": ("export", "run", "--numpy", "policy.py"),
     "verify": ("verify", "nothing-starts-with-this"),
     "new": ("new", "my_problem.py"),
     "problems": ("problems",),
