@@ -90,6 +90,10 @@ def _run() -> int:
         code = app(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # what --help printed; a command's own output is written at once
+    except SystemExit as error:  # so Rich and click end where the reader of their help has left
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        raise output.OutputError("its reader has left") from error.__context__
     except OSError as error:
         if type(error) not in (OSError, BrokenPipeError):  # ours, or about a file of the user's
             raise

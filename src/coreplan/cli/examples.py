@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from .output import OutputError, write
+from .output import write
 
 _NARROW = 60  # columns
 
@@ -65,8 +65,6 @@ class _WithExamples:
             self.rich_markup_mode, formatter.width = None, max(columns - 1, 20)
         try:
             super().format_help(ctx, formatter)  # type: ignore[misc]
-        except SystemExit as error:  # this is how newer versions of Rich end where the reader has left
-            raise OutputError("its reader has left") from error.__context__
         finally:
             narrow, self.rich_markup_mode = self.rich_markup_mode is None, usual
         if narrow:
