@@ -18,7 +18,7 @@ from ...base import (
     shown,
     text_of,
 )
-from ...features import Box, Coordinates, Features, Spoken, terminal_pairs, widened, with_terminal
+from ...features import Box, Coordinates, Features, Mask, Spoken, terminal_pairs, widened, with_terminal
 from ..model import Model
 from ..problem import Problem
 
@@ -136,6 +136,7 @@ def terminal_problem(
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
     spoken: Spoken | None = None,
+    mask: Mask | None = None,
 ) -> Problem:
     """The problem whose states are rows of `columns` numbers, the first `hidden` of no concern, and the terminal column."""
     if features is None and box is not None:
@@ -159,7 +160,7 @@ def terminal_problem(
         core_pairs = _completed(core_pairs, columns)
     return Problem(
         model, wrapped, discount, reward_range=reward_range, core_pairs=core_pairs, name=name,
-        state_names=state_names, action_names=action_names,
+        state_names=state_names, action_names=action_names, mask=mask,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...base import FloatArray, InputError, IntArray, SimulatorError, States, as_states, shown
 from ...features import ended, terminated
 from ..model import Model, gathered
+from .masking import Told
 
 _WALK = 100  # steps of the random walk on which an adapter is tested
 
@@ -47,14 +48,17 @@ class StateModel:
         if first.dtype.kind not in "fiub" or first.size == 0:
             raise InputError(f"The state must be an array of real numbers, got {shown(first)}. {CURES}")
         self.first, self.shape, self.columns = first, first.shape, first.size
+        self.told: Told | None = None  # where the environment says which actions it allows
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` resets, `[n, D + 1]`."""
         states = np.zeros((n, self.columns + 1))
         self.env.unwrapped.np_random = rng
         for i in range(n):
-            self.env.reset()
+            _, info = self.env.reset()
             states[i, :-1] = self._read()
+            if self.told is not None:
+                self.told.see(states[i, :-1], info)
         return states
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
@@ -73,8 +77,11 @@ class StateModel:
                 yield 0.0, over
                 continue
             self.set_state(self.env, state[:-1].reshape(self.shape))
-            _, reward, done, _, _ = self.env.step(self.values[action])
-            yield float(reward), over if done else np.append(self._read(), 0.0)
+            _, reward, done, _, info = self.env.step(self.values[action])
+            row = over if done else np.append(self._read(), 0.0)
+            if self.told is not None and not done:
+                self.told.see(row[:-1], info)
+            yield float(reward), row
 
     def _read(self) -> FloatArray:
         state = np.asarray(self.get_state(self.env), dtype=np.float64)
@@ -110,6 +117,7 @@ class CopyModel:
         self.made = 0
         observation, _ = env.reset(seed=0)
         self.columns = 1 + self._flat(observation).size
+        self.told: Told | None = None
 
     def initial(self, rng: np.random.Generator, n: int) -> States:
         """`n` resets, `[n, D + 1]`."""
@@ -117,7 +125,10 @@ class CopyModel:
         for i in range(n):
             env = copy.deepcopy(self.env)
             env.unwrapped.np_random = rng
-            states[i, :-1] = self._keep(env, env.reset()[0])
+            observation, info = env.reset()
+            states[i, :-1] = self._keep(env, observation)
+            if self.told is not None:
+                self.told.see(states[i, :-1], info)
         return states
 
     def step(self, rng: np.random.Generator, states: States, actions: IntArray) -> tuple[FloatArray, States]:
@@ -136,8 +147,11 @@ class CopyModel:
                 continue
             env = copy.deepcopy(self._recall(int(state[0])))
             env.unwrapped.np_random = rng
-            observation, reward, done, _, _ = env.step(self.values[action])
-            yield float(reward), over if done else np.append(self._keep(env, observation), 0.0)
+            observation, reward, done, _, info = env.step(self.values[action])
+            row = over if done else np.append(self._keep(env, observation), 0.0)
+            if self.told is not None and not done:
+                self.told.see(row[:-1], info)
+            yield float(reward), row
 
     def _keep(self, env: Any, observation: Any) -> FloatArray:
         env.unwrapped.np_random = None  # the run's generator is not part of the state
@@ -161,12 +175,14 @@ class CopyModel:
         return np.asarray(observation, dtype=np.float64).ravel()
 
 
-def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
+def check_repeatable(
+    model: Model, name: str, skip: int = 0, mask: Callable[[States], Any] | None = None
+) -> None:
     """Raise InputError unless every pair of a random walk, asked again in reverse order with the same noise, answers the
     same.
 
     This catches a state that does not capture everything (a clock, a velocity, a source of randomness of its own),
-    unless the walk of 100 steps never meets it. The first `skip` columns are not compared.
+    unless the walk of 100 steps never meets it. The first `skip` columns are not compared; the walk keeps to the mask.
     """
     rng = np.random.default_rng(0)
     states = model.initial(np.random.default_rng(1), 1)
@@ -178,7 +194,7 @@ def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
         )
     walk = []
     for t in range(_WALK):
-        action = rng.integers(model.n_actions, size=1)
+        action = _allowed_action(rng, model.n_actions, states, mask)
         answer = model.step(np.random.default_rng(t), states, action)
         walk.append((t, states, action, answer))
         states = answer[1] if not ended(answer[1])[0] else model.initial(rng, 1)
@@ -191,3 +207,17 @@ def check_repeatable(model: Model, name: str, skip: int = 0) -> None:
                 f"{float(reward_again[0]):g}): the state does not capture everything, or the environment does not "
                 f"draw from self.np_random. {CURES}"
             )
+
+
+def _allowed_action(
+    rng: np.random.Generator, n_actions: int, states: States, mask: Callable[[States], Any] | None
+) -> IntArray:
+    """A random action `[1]` for a living state, among those that the mask of living states allows."""
+    if mask is None:
+        return rng.integers(n_actions, size=1)
+    allowed = np.flatnonzero(np.asarray(mask(states[:, :-1]), dtype=bool).reshape(-1)[:n_actions])
+    if not len(allowed):
+        raise InputError(
+            f"The mask allows no action in the state {shown(states[0])}; every living state needs one."
+        )
+    return rng.choice(allowed, size=1)

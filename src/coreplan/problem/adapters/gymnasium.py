@@ -27,6 +27,7 @@ from .common import action_values, reward_bounds, said, terminal_problem
 from .environments import CURES, CopyModel, StateModel, check_repeatable
 from .functional import from_functional
 from .known import action_names, state_names
+from .masking import as_mask, of_living, told_of
 from .speaking import spoken
 from .tables import from_tables
 from .wrappers import refuse_moving, require_observed
@@ -73,6 +74,7 @@ def from_gymnasium(
     box: Any = None,
     periodic: Sequence[bool] | None = None,
     whole: Sequence[bool] | None = None,
+    mask: Any = None,
 ) -> Problem:
     """A problem from a Gymnasium environment, its id, or a functional environment (FuncEnv).
 
@@ -107,6 +109,10 @@ def from_gymnasium(
     actions: the values that actions 0, 1, ... stand for; required if the action space is not Discrete.
     box, periodic, whole: where there are no features, the bounds of the state, as in `Problem`, for the planner `Refine`.
         By default they are known for classic control, or those of a `Box` space of observations that are the state.
+    mask: which actions may be taken: `mask(states)` is bool `[n, A]` for living states `[n, D]` (for toy text, numbers
+        `[n]`). It must be a function of the state. With "info" it is what the environment tells as
+        `info["action_mask"]` (Taxi: its method `action_mask`). That is known only of states that the environment has
+        shown, so that core pairs which nobody has met, and resumed runs, need a function.
 
     The adapter tests the environment on a short walk. It raises InputError if a state does not round-trip, or if two
     steps from one state with one seed disagree.
@@ -118,6 +124,10 @@ def from_gymnasium(
         if get_state is not None or set_state is not None or copy:
             raise InputError(
                 f"{name} is functional: it needs no get_state, set_state or copy. Leave them out."
+            )
+        if mask is not None:
+            raise InputError(
+                f"{name} is functional: give its problem a mask by dataclasses.replace(problem, mask=...)."
             )
         known = None if outer else _known_range(env)
         return from_functional(
@@ -131,16 +141,16 @@ def from_gymnasium(
             raise InputError(
                 f"{name} carries its table, whose states and actions are numbers: leave `actions` and `observe` out."
             )
-        return from_tables(env.unwrapped, features, discount, name, reward_range, core_pairs)
+        return from_tables(env.unwrapped, features, discount, name, reward_range, core_pairs, as_mask(mask))
     values = action_values(env.action_space, actions, name)
     bounds = reward_bounds(reward_range, None if outer else _known_range(env.unwrapped), name)
     if copy:
         refuse_moving(gym, env, name)
-        model: CopyModel | StateModel = _copying(env, values, max_copies, name)
+        model: CopyModel | StateModel = _copying(env, values, max_copies, name, as_mask(mask))
         inner = observe
         observe = _observation if inner is None else lambda states: inner(_observation(states))
     else:
-        model = _setting(env, values, get_state, set_state, name)
+        model = _setting(env, values, get_state, set_state, name, as_mask(mask))
         if observe is None:
             outermost = env if isinstance(given, str) else given
             require_observed(gym, env, outermost, name, model.first, own=get_state is not None)
@@ -150,12 +160,15 @@ def from_gymnasium(
         raise InputError(
             "`box`, `periodic` and `whole` are for a problem without features: give one of the two."
         )
+    if model.told is not None:
+        mask = model.told
     kind = type(env.unwrapped).__name__
     return terminal_problem(
         model, model.columns, features, discount, bounds, core_pairs, observe, name, hidden, around,
         state_names=None if copy or get_state is not None else state_names(kind, model.columns),
         action_names=None if outer and actions is None else action_names(kind, values, actions),
         spoken=spoken(name, kind, _first(env if isinstance(given, str) else given, model), observe, values, hidden),
+        mask=None if mask is None else of_living(mask, len(values)),
     )  # fmt: skip
 
 
@@ -235,7 +248,9 @@ def _known_range(env: Any) -> tuple[float, float] | None:
     return _REWARDS.get(type(env).__name__)
 
 
-def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, name: str) -> StateModel:
+def _setting(
+    env: Any, values: Sequence[Any], get_state: Any, set_state: Any, name: str, mask: Any
+) -> StateModel:
     """A tested model that sets the environment's state."""
     try:
         if get_state is None:
@@ -244,8 +259,9 @@ def _setting(env: Any, values: Sequence[Any], get_state: Any, set_state: Any, na
                 raise InputError(f"{name} has no attribute `state` to set, and no table `P`. {CURES}")
             get_state, set_state = _attribute(env)
         model = StateModel(env, values, get_state, set_state)
+        model.told = told_of(mask, len(values), name)
         model.check_round_trip()
-        check_repeatable(model, name)
+        check_repeatable(model, name, mask=model.told or mask)
     except CoreplanError:
         raise
     except Exception as error:
@@ -271,7 +287,7 @@ def _attribute(env: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Non
     return lambda env: env.unwrapped.state, set_state
 
 
-def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> CopyModel:
+def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str, mask: Any) -> CopyModel:
     """A tested model that keeps deep copies; warns of what one copy costs."""
     max_copies = as_count("from_gymnasium", max_copies=max_copies)
     try:
@@ -279,7 +295,9 @@ def _copying(env: Any, values: Sequence[Any], max_copies: int, name: str) -> Cop
         begin = time.perf_counter()
         copy.deepcopy(env)
         cost = time.perf_counter() - begin
-        check_repeatable(CopyModel(env, values, 1000), name, skip=1)  # 1000 copies are enough for the walk
+        tried = CopyModel(env, values, 1000)  # enough for the walk
+        model.told, tried.told = (told_of(mask, len(values), name) for _ in range(2))
+        check_repeatable(tried, name, skip=1, mask=tried.told or mask)
     except CoreplanError:
         raise
     except Exception as error:

@@ -14,6 +14,7 @@ from ..problem import Problem
 from ..tables import Tabular, tabular_model
 from .common import reward_bounds
 from .known import action_names, state_names
+from .masking import of_table
 
 
 def from_tables(
@@ -23,6 +24,7 @@ def from_tables(
     name: str,
     reward_range: tuple[float, float] | None = None,
     core_pairs: tuple[States, IntArray] | None = None,
+    mask: Any = None,
 ) -> Problem:
     """The exact problem of the table `env.P`: states 0..S, where S is the terminated one, absorbing with reward 0."""
     rows = _rows(env.P, name)  # [entries, 6]: s, a, probability, next, reward, done
@@ -45,7 +47,7 @@ def from_tables(
     return Problem(
         model, features, discount, reward_range=(low, high), core_pairs=core_pairs, name=name,
         tabular=lambda: table, state_names=state_names(type(env).__name__, 1),
-        action_names=action_names(type(env).__name__, range(A)),
+        action_names=action_names(type(env).__name__, range(A)), mask=of_table(mask, env, S, A, name),
     )  # fmt: skip
 
 
