@@ -35,7 +35,7 @@ myst_links_external_new_tab = False
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # seconds per cell, on a busy machine
 nb_execution_in_temp = True
 nb_merge_streams = True
 
