@@ -64,6 +64,22 @@ def test_the_split_agrees_with_a_numerical_minimisation(m, A, D):
     assert queries_needed(epsilon / 2, m=m, A=A, R=1.0, D=D) == pytest.approx(16 * found.queries, rel=0.01)
 
 
+@pytest.mark.parametrize("D", [0.001, 0.02, 0.3, 28.3])
+@pytest.mark.parametrize("epsilon", [0.05, 0.9])
+def test_tuned_for_an_accuracy_has_the_fewest_queries(epsilon, D):
+    """Against every K that could do: for each, the least T whose bound is epsilon."""
+    wish = {"m": 5, "A": 3, "R": 1.0, "D": D}
+    found = tuned(epsilon=epsilon, **wish)
+    assert found.bound.eps_opt <= epsilon * (1 + 1e-9)
+    c1, c2 = constants(**wish)
+    K = np.unique(np.geomspace(1, 20 * found.K, 100_000).astype(int))
+    left = epsilon - c2 / np.sqrt(K)
+    bills = np.ceil((c1 / left[left > 0]) ** 2) * (K[left > 0] + 1)
+    assert found.queries <= bills.min() * (1 + 1 / found.T), (
+        "beyond what rounding T up to a whole number costs"
+    )
+
+
 def test_tuned_for_a_budget():
     found = tuned(budget=10**6, m=8, A=4, R=1.0, D=28.3)
     assert found.queries <= 10**6 < found.queries + 2 * (found.K + 1)

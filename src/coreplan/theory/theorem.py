@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..base import InputError, as_choice, as_count, as_number, as_positive, several
 from ..core import Frame
 from ..features import Phi
@@ -110,8 +112,9 @@ def tuned(
 ) -> Tuned:
     """The hyperparameters for an accuracy or for a budget of queries, in closed form.
 
-    With the best rates eps_opt = c1/sqrt(T) + c2/sqrt(K), so the fewest queries have T / K = (c1/c2)^2, and each of the two
-    terms is epsilon/2. `split="paper"` uses the paper's K = T/(m^2 log(m A)) instead.
+    With the best rates eps_opt = c1/sqrt(T) + c2/sqrt(K). An accuracy gets the T and K with the fewest queries T (K + 1);
+    for large K they have T / K = (c1/c2)^2, and each of the two terms is epsilon/2. `split="paper"` uses the paper's
+    K = T/(m^2 log(m A)) instead.
     """
     if (epsilon is None) == (budget is None):
         raise InputError("`tuned` takes either epsilon or budget.")
@@ -132,8 +135,7 @@ def tuned(
                 raise InputError(
                     f"An epsilon of {epsilon:g} needs more than 10^18 iterations; nobody can run them. Ask for less."
                 )
-            T = math.ceil(wanted**2)
-            K = max(1, math.ceil(T / ratio))
+            T, K = _fewest(c1, c2, epsilon) if split == "best" else _split(wanted, ratio)
     else:
         assert budget is not None
         K = (
@@ -147,6 +149,32 @@ def tuned(
     eta, beta, alpha = best_rates(m, A, R, D, T, K)
     total = bound(T=T, K=K, eta=eta, beta=beta, alpha=alpha, m=m, A=A, R=R, D=D)
     return Tuned(T=T, K=K, eta=eta, beta=beta, alpha=alpha, D=D, bound=total)
+
+
+def _split(wanted: float, ratio: float) -> tuple[int, int]:
+    """T = wanted^2 and K = T / ratio, rounded up."""
+    T = math.ceil(wanted**2)
+    return T, max(1, math.ceil(T / ratio))
+
+
+def _fewest(c1: float, c2: float, epsilon: float) -> tuple[int, int]:
+    """T and K that minimise T (K + 1) among those with c1/sqrt(T) + c2/sqrt(K) <= epsilon.
+
+    For a given K the least T is (c1 / (epsilon - c2/sqrt(K)))^2. The derivative of log T (K + 1) in K vanishes where
+    epsilon sqrt(K) = c2 (2 + 1/K), which has one solution, and T (K + 1) falls before it and rises after it. In z = sqrt(K)
+    that is epsilon z^3 - 2 c2 z^2 - c2 = 0.
+    """
+    (z,) = (
+        r.real for r in np.roots([epsilon, -2 * c2, 0.0, -c2]) if abs(r.imag) < 1e-9 * abs(r) and r.real > 0
+    )
+    below = max(1, math.floor(z**2))
+
+    def iterations(K: int) -> float:
+        left = epsilon - c2 / math.sqrt(K)
+        return math.ceil((c1 / left) ** 2) if left > 0 else math.inf
+
+    K = min((below, below + 1), key=lambda K: iterations(K) * (K + 1))
+    return int(iterations(K)), K
 
 
 def _error(owner: str, **given: Any) -> float:
