@@ -1,6 +1,6 @@
 """Algorithm 1 with its documented rates: the expected gap of pi_J, and the gap of the other outputs, of the same runs.
 
-    python benchmarks/documented_rates.py [--seeds 10] [--parts 200] [--only NAME]
+    python benchmarks/documented_rates.py [--seeds 5] [--parts 100] [--only NAME]
 
 E_J[gap] of a run is computed from the whole run (`over_j.py`); intervals are over seeds. Writes documented_rates.json and
 documented_rates.md to benchmarks/results/. The rates were found by `search_rates.py` on other seeds. `river-swim-long` has
@@ -79,8 +79,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--parts", type=int, default=200, help="draws of J per run")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--parts", type=int, default=100, help="draws of J per run")
     parser.add_argument("--only", choices=BUDGETS, help="one problem, printed and not written")
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []

@@ -32,7 +32,7 @@ def expected_gap(run: Run, e: Enumerated, T: int, parts: int, rng: np.random.Gen
     """E_J[gap of pi_J] of this run: an estimate without bias, from one draw of J in each part of 1..T.
 
     The parts are short where the policy still moves fast, at the start: they end at T (k / parts)^2, and a part's draw
-    counts with its length. Two estimates of the same run differ in a few percent of their size at 200 parts.
+    counts with its length.
     """
     ends = np.unique(np.ceil(T * (np.arange(parts + 1) / parts) ** 2).astype(int))
     lengths = np.diff(ends)

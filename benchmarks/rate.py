@@ -17,9 +17,9 @@ The picture needs matplotlib (`pip install -e '.[plot]'`).
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,10 @@ import numpy as np
 import coreplan
 from coreplan.planners import PrimalDual
 from coreplan.run import Run
-from coreplan.theory import Enumerated, optimal, value
+from coreplan.theory import Enumerated
+
+sys.path.insert(0, str(Path(__file__).parent))
+from over_j import gaps_at, rest
 
 RESULTS = Path(__file__).parent / "results"
 OUTPUTS = ("random", "last", "greedy")
@@ -42,21 +45,9 @@ def gaps(problem: coreplan.Problem, e: Enumerated, n: int, seed: int) -> dict[st
     T = n // (K + 1)
     rates = {"eta": ETA / math.sqrt(T), "beta": BETA / math.sqrt(T), "alpha": ALPHA / math.sqrt(K)}
     run = Run.of(problem, PrimalDual(K=K, **rates), budget=n, seed=seed)
-    planner = run.planner
-    best = value(e, optimal(e)[1])
-    along = []  # gap of pi_t at the middles of 64 equal parts of 1..T: their mean is the expectation over J
-    for part in range(min(_PARTS, T)):
-        until = max(1, (2 * part + 1) * T // (2 * _PARTS)) * (K + 1)
-        while run.simulator.queries < until:
-            run.advance(until)
-        along.append(best - value(e, e.softmax(run.loop.state.Theta, planner.beta)))
-    while run.left:
-        run.advance(n)
-    out = {"random": float(np.mean(along))}
-    for output in ("last", "greedy"):
-        theta, scale = dataclasses.replace(planner, output=output).bind(planner.setup).policy(run.loop.state)
-        out[output] = best - value(e, e.softmax(theta, scale))
-    return out
+    parts = min(_PARTS, T)  # the middles of equal parts of 1..T: the mean gap there is the expectation over J
+    along = gaps_at(run, e, [max(1, (2 * part + 1) * T // (2 * _PARTS)) + 1 for part in range(parts)])
+    return {"random": float(np.mean(along)), **rest(run, e, n)}
 
 
 def exponent(budgets: np.ndarray, table: np.ndarray) -> float:
