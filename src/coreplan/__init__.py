@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import planning as planning
     from . import policy as policy
     from . import problem as problem
+    from . import report as report
     from . import run as run
     from . import sampled as sampled
     from . import simulate as simulate
@@ -79,6 +80,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         from_jax,
         make,
     )
+    from .report import LiveView, write_report
     from .run import Step, steps
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "FunctionModel",
     "Grow",
     "InputError",
+    "LiveView",
     "Model",
     "NoiseModel",
     "OptimisticPrimalDual",
@@ -134,6 +137,7 @@ __all__ = [
     "plan",
     "rollout",
     "steps",
+    "write_report",
 ]
 
 _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan` re-exports
@@ -163,6 +167,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
         "CompiledModel", "FunctionModel", "Model", "NoiseModel", "Problem", "ScalarModel", "from_gymnasium",
         "from_gymnax", "from_jax", "make",
     ),
+    "report": ("LiveView", "write_report"),
     "run": ("Step", "steps"),
     "sampled": (),
     "simulate": (),

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import act, bench, certify, check, examples, export, listing, new, output, plan, tune, verify
+from . import act, bench, certify, check, examples, export, listing, new, output, plan, report, tune, verify
 
 __all__ = ["app", "main"]
 
@@ -50,6 +50,7 @@ for command in (
     certify.certify,
     act.act,
     export.export,
+    report.report,
     verify.verify,
 ):
     app.command(cls=examples.Command)(command)

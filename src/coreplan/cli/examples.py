@@ -35,6 +35,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan export runs/river --numpy policy.py --json policy.json",
         "coreplan export runs/mine --problem my_problem.py:problem --onnx policy.onnx",
     ),
+    "report": (
+        "coreplan report runs/river",
+        "coreplan report runs/river runs/mine -o both.html",
+        "coreplan report runs/mine --problem my_problem.py:problem --queries 1e4",
+    ),
     "verify": ("coreplan verify paper", "coreplan verify thm:main --json"),
     "bench": ("coreplan bench throughput",),
     "throughput": ("coreplan bench throughput", "coreplan bench throughput --quick"),

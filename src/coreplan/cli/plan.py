@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +22,12 @@ from .arguments import (
     reserved_stdout,
 )
 from .output import say
+from .report import of_plan
 
 if TYPE_CHECKING:
     from ..planning import Plan
     from ..problem import Problem
+    from ..report import LiveView
 
 
 def plan(
@@ -90,9 +93,25 @@ def plan(
     workers: Workers = None,
     timeout: Timeout = None,
     retries: Retries = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Serve the report on this machine while planning; its address is printed."
+        ),
+    ] = False,
+    port: Annotated[
+        int, typer.Option(help="The port for --live; where it is in use, another is taken.")
+    ] = 8765,
+    report_queries: Annotated[
+        int | None,
+        Count(
+            "Queries, besides the budget, for the checks and trajectories of the report in --out: by default 20,000 of a "
+            "compiled simulator, else 2,000; 0: none."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan a problem: print the policy's value, gap and queries, and save the policy with --out."""
+    """Plan a problem: print the policy's value, gap and queries, and save the policy and a report with --out."""
     from ..base import InputError, as_count
     from ..planning import default_planner, planner_by_name
     from ..planning import plan as run_plan
@@ -105,6 +124,7 @@ def plan(
     if resume and out is None:
         raise InputError("`--resume` needs `--out DIR`, the folder of the run to continue.")
     rollouts = as_count("plan", least=2 if rollouts else 0, optional=True, rollouts=rollouts)
+    report_queries = as_count("plan", least=0, optional=True, report_queries=report_queries)
     with reserved_stdout(as_json):
         callbacks = [tracker_by_name(spec) for spec in track or []]
         where = problem_by_name(problem, horizon)
@@ -117,13 +137,17 @@ def plan(
         elif planner or set_:
             name = planner or (started.planner if started else default_planner(where).name)
             chosen = planner_by_name(name, where, _settings(set_ or []), started)
-        result = run_plan(
-            where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
-            progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
-            reality=reality, baseline=baseline, callbacks=callbacks,
-            executor=named(executor, workers, timeout, retries),
-        )  # fmt: skip
-    record = _record(where, result.planner.name if result.planner else planner or "", seed, out, result)
+        with _view(port, problem) if live else nullcontext() as view:
+            result = run_plan(
+                where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
+                progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
+                reality=reality, baseline=baseline, callbacks=callbacks, live=view,
+                executor=named(executor, workers, timeout, retries),
+            )  # fmt: skip
+        told = {} if out is None or result.not_saved else of_plan(out, where, result, problem, report_queries)
+    record = (
+        _record(where, result.planner.name if result.planner else planner or "", seed, out, result) | told
+    )
     if result.certificate:
         record["certificate"] = result.certificate.as_dict()
     if result.not_evaluated:
@@ -140,6 +164,15 @@ def plan(
         raise typer.Exit(2)
     if result.stopped_by:
         raise typer.Exit(128 + result.stopped_by)  # as shells count: 130 after Ctrl-C, 143 after SIGTERM
+
+
+def _view(port: int, given: str) -> LiveView:
+    """The page of the run while it goes on, served from now on."""
+    from ..report import LiveView
+
+    view = LiveView(port, given=given)
+    say(f"Live view: {view.url} (until the run ends)")
+    return view
 
 
 def _settings(items: list[str]) -> dict[str, Any]:

@@ -96,6 +96,9 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
         "policy",
         f"{len(result.policy.theta)} numbers" + (f" in {record['policy']}" if record["policy"] else ""),
     )
+    if record.get("report"):
+        spent = f", with {record['report_queries']:,} more queries" if record["report_queries"] else ""
+        table.add_row("report", f"{record['report']}{spent}")
     _print(table)
     _print(result.sentence)
     if result.no_verdict:

@@ -153,6 +153,14 @@ class Planner:
         """The pairs that the planner chose to query, for a planner that finds its own; else None."""
         return None
 
+    @staticmethod
+    def weights(state: Any) -> FloatArray | None:
+        """How much each core pair weighs, `[m]`, adding up to 1: the paper's lambda. None if there are no such weights.
+
+        `state` has the fields of a state, and may come from a checkpoint of a planner that is not bound.
+        """
+        return None
+
     def stored(self, state: Any) -> Stored | None:
         """The stored samples, for a planner that solves on them; else None."""
         return None

@@ -4,9 +4,11 @@ from .defaults import choose, default_planner, documented_settings, planner_by_n
 from .judged import certified, evaluated
 from .load import load_run
 from .plans import plan
+from .reality import SHARE
 from .result import Plan
 
 __all__ = [
+    "SHARE",
     "Plan",
     "certified",
     "choose",

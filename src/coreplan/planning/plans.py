@@ -20,6 +20,7 @@ from ..base import (
     check_seed,
     digest,
     one_thread,
+    shown,
 )
 from ..core import CoreSet
 from ..features import fingerprint
@@ -61,6 +62,7 @@ def plan(
     reality: float | None = None,
     baseline: Any = None,
     executor: Any = None,
+    live: Any = None,
 ) -> Plan:
     """Find ONE compact policy for a problem, with at most `budget` simulator queries or to an accuracy `epsilon`.
 
@@ -107,6 +109,8 @@ def plan(
         returns actions, or one fixed action. A result that is not measurably better says so.
     executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
         this process. The answer is the same to the last bit (docs/scale.md).
+    live: a view of the run while it goes on, such as `coreplan.report.LiveView()` (docs/report.md): an object with the
+        method see(run, record).
 
     Ctrl-C, SIGTERM or SIGHUP stops after the current batch, writes a checkpoint and returns the policy reached so far; a
     second one abandons the batch. After the last batch they end the rollouts and the judging, and lose nothing. An error is
@@ -123,7 +127,7 @@ def plan(
             return told.end(plan_auto(
                 plan, problem, core, budget=budget, epsilon=epsilon, seed=check_seed(seed), out=out, resume=resume,
                 seconds=limit, evaluate=evaluate, certify=certify, baseline=baseline, progress=progress, block=block,
-                reality=reality, checkpoint_seconds=checkpoint_seconds, callbacks=told,
+                reality=reality, checkpoint_seconds=checkpoint_seconds, callbacks=told, live=live,
             ))  # fmt: skip
     folder = RunFolder(where) if where is not None else None
     started = folder.started() if resume and folder else None
@@ -131,6 +135,10 @@ def plan(
     planner, budget = choose(problem, core, planner, budget, epsilon, started)
     budget, block = as_count("plan", budget=budget), as_count("plan", optional=True, block=block)
     checkpoint_seconds = as_positive("plan", checkpoint_seconds=checkpoint_seconds)
+    if live is not None and not callable(getattr(live, "see", None)):
+        raise InputError(
+            f"`plan(live=...)` must have a method see(run, record), as coreplan.report.LiveView() has; got {shown(live)}."
+        )
     begin = time.perf_counter()
     seed = check_seed(seed)
     share = reality if reality is not None else SHARE if started is None else started.reality
@@ -157,7 +165,7 @@ def plan(
             folder.facing, folder.lock = facing, lock
         session = Session(
             run, folder, begin=begin, checkpoint_seconds=checkpoint_seconds, judges=judges, reality=facing,
-            limit=limit, callbacks=told, identity=_identity(config), picked=picked,
+            limit=limit, callbacks=told, identity=_identity(config), picked=picked, live=live,
         )  # fmt: skip
         return told.end(session.go(progress))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from .._version import __version__
 from ..base import (
@@ -47,6 +48,12 @@ from .result import Plan
 _COPIED, _COPIED_PER_SECOND, _MOST_COPIED = 1e6, 1e7, 1e8
 
 
+class View(Protocol):
+    """Something that shows a run while it goes on, such as `report.LiveView`. It must not raise, nor change anything."""
+
+    def see(self, run: Run, record: Callable[[], dict[str, Any]]) -> None: ...
+
+
 class Session:
     """A run with its folder, from the first ask to the last file."""
 
@@ -63,7 +70,9 @@ class Session:
         callbacks: Callbacks,
         identity: str = "",
         picked: str = "",
+        live: View | None = None,
     ) -> None:
+        self.live = live
         self.run, self.folder, self.judges, self.reality = run, folder, judges, reality
         self.checkpoint_seconds, self.begin, self.warmup = checkpoint_seconds, begin, 0.0
         self.keep, self.picked, self.limit, self.callbacks = Keeping(folder), picked, limit, callbacks
@@ -155,6 +164,7 @@ class Session:
         run = self.run
         if not len(run.trace):
             self._row()
+        self._show()
         saved = begin = time.perf_counter()
         self.limit.start()
         while run.left:
@@ -174,6 +184,7 @@ class Session:
             if (run.simulator.queries >= due and not cut) or not run.left:
                 self._row()
             bar.update(run.simulator.queries)
+            self._show()
             if interrupt.asked and run.left:
                 return Status.INTERRUPTED
             if self.limit.up() and run.left:
@@ -182,6 +193,11 @@ class Session:
                 self.keep(checkpoint=self._checkpoint)
                 saved = time.perf_counter()
         return Status.FINISHED
+
+    def _show(self) -> None:
+        """Let a view look at the run as it is."""
+        if self.live is not None:
+            self.live.see(self.run, lambda: self._record("running"))
 
     def _failed(self) -> None:
         """After an error: keep everything before the faulty ask; a resume asks that one again."""

@@ -3,9 +3,12 @@
 from ..base import Interrupt
 from .folder import (
     CERTIFICATE_FILE,
+    CHECK_FILE,
     EVALUATION_FILE,
     REALITY_FILE,
+    REPORT_FILE,
     RUN_FILE,
+    SAMPLE_FILE,
     TRACE_FILE,
     RunFolder,
     Started,
@@ -19,10 +22,13 @@ from .trace import Trace, cell
 
 __all__ = [
     "CERTIFICATE_FILE",
+    "CHECK_FILE",
     "EVALUATION_FILE",
     "NO_LIMIT",
     "REALITY_FILE",
+    "REPORT_FILE",
     "RUN_FILE",
+    "SAMPLE_FILE",
     "TRACE_FILE",
     "CompiledLoop",
     "Interrupt",

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from ..base import (
     FeatureError,
     FileError,
+    FloatArray,
     FolderLock,
     InputError,
     SimulatorError,
@@ -37,7 +39,8 @@ VERSION = 2
 KIND = "coreplan checkpoint"
 CHECKPOINT_FILE, RUN_FILE, TRACE_FILE = "checkpoint.npz", "run.json", "trace.csv"
 EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE = "evaluation.json", "certificate.json", "reality.json"
-_JUDGED = (EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE)
+CHECK_FILE, SAMPLE_FILE, REPORT_FILE = "check.json", "sample.json", "report.html"  # for and by a report
+_JUDGED = (EVALUATION_FILE, CERTIFICATE_FILE, REALITY_FILE, CHECK_FILE, SAMPLE_FILE, REPORT_FILE)
 _LEFT_OUT = (None, "auto")  # values of settings that a planner fills in by itself
 
 
@@ -292,6 +295,22 @@ class RunFolder:
         except FileError:
             return None
         return record if isinstance(record, dict) else None
+
+    def weights(self) -> FloatArray | None:
+        """How the planner of the last checkpoint weighs the core pairs, `[m]`; None if it does not, or is not built in."""
+        started = self.started()
+        if started is None or started.planner not in PLANNERS:
+            return None
+        path = self.path / CHECKPOINT_FILE
+        arrays, _ = files.read_npz(path, KIND, VERSION)
+        state = SimpleNamespace(**{k.removeprefix("state."): v for k, v in arrays.items()})
+        try:
+            weights = PLANNERS[started.planner].weights(state)
+            if weights is not None:
+                checks.require_distribution(SimpleNamespace(weights=weights), "weights")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise FileError(f"{path} is damaged: it has no weights of core pairs ({error}).") from None
+        return weights
 
     def write_core(self, core: CoreSet, problem: Problem) -> None:
         """Save core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""

@@ -77,6 +77,7 @@ LEFT_OUT = {
     "theory.Solution": _RECORD,
     "tracking.RunInfo": _RECORD, "tracking.MLflowTracker": "its places are MLflow's to judge, and it takes seconds to start",
     "theory.Tuned": _RECORD, "from_gymnax": "needs an environment of gymnax, and JAX, which takes seconds to start",
+    "LiveView": "serves until it is closed: tests/report/test_live.py spoils its arguments",
     "from_jax": "needs JAX, which takes seconds to start",
     "theory.verify": "takes seconds; the commands' generator spoils its names",
 }  # fmt: skip
@@ -172,6 +173,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "load_policy": lambda: {"path": saved(), "problem": tiny()},
     "load_run": lambda: {"folder": saved(), "problem": tiny()},
     "rollout": lambda: {"problem": tiny(), "policy": policy(), "episodes": 3, "steps": 4, "seed": 1},
+    "write_report": lambda: {"runs": saved(), "path": "page.html", "problem": tiny()},
     "make": lambda: {"spec": "river-swim"},
     "problem.typed_state": lambda: {"text": "0.5, 0.25", "problem": tiny(), "step": 0},
     "Problem": lambda: {"model": model_of("function", Fault(), 64), "features": features_of("dense", Fault()),

@@ -31,6 +31,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "certify": ("certify", "run", "--queries", "2000"),
     "act": ("act", "run", "--state", "0"),
     "export": ("export", "run", "--numpy", "policy.py"),
+    "report": ("report", "run", "--out", "page.html"),
     "verify": ("verify", "nothing-starts-with-this"),
     "new": ("new", "my_problem.py"),
     "problems": ("problems",),

@@ -19,20 +19,24 @@ import coreplan
 from coreplan import CoreSet, Plan
 from coreplan.base import files
 from coreplan.planners import PLANNERS, make_planner
+from coreplan.report import measure
 from coreplan.run.folder import VERSION
 
+from ..html import Page, safe
 from . import surgery
 from .problems import CORE, Fault, problem_of
 from .rule import Input, Refused, Wrong, answer
 from .simulators import BUDGET, SEED, SETTINGS, valid
 
 NPZ = ("policy.npz", "core.npz", "checkpoint.npz")
-JSON = ("run.json", "evaluation.json", "reality.json", "certificate.json")
+JSON = ("run.json", "evaluation.json", "reality.json", "certificate.json", "check.json", "sample.json")
 CSV = ("trace.csv",)
+PAGE = ("report.html",)  # which nothing of ours reads, and a report replaces
 FORMATS = (
     *NPZ,
     *JSON,
     *CSV,
+    *PAGE,
 )  # every format that coreplan writes; a test compares it with what a run leaves behind
 OTHER_CORE = CoreSet(CORE[0][::-1], CORE[1][::-1])  # not the problem's own order, so that core.npz is written
 
@@ -52,7 +56,9 @@ class Files:
         for planner in self.planners:
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
-                run(planner, folder, evaluate=10, certify=2_000)
+                found = run(planner, folder, evaluate=10, certify=2_000)
+                measure(folder, problem(), found.policy, found.core, queries=400)
+                _reported(folder)
                 kept = self.folders[planner] = contents(folder)
                 for reader, read in READERS.items():
                     self.thetas[planner, reader] = _numbers(read(folder, planner))
@@ -76,7 +82,7 @@ class Files:
         victim = given.folder / "victim"
         victim.write_bytes(b"precious")
         protected = self._damage(given, planner, folder / target, victim)
-        reader = given.one(_READ_BY.get(target, ("load_run", "resume", "raise the budget")))
+        reader = given.one(_READ_BY.get(target, ("load_run", "write_report", "resume", "raise the budget")))
         given.note(f"then {reader}")
         before = contents(folder)
         try:
@@ -160,6 +166,13 @@ def _unchanged(folder: Path, before: dict[str, bytes], said: str, running: bool)
         raise Wrong("changed", f"refused ({said[:200]}), and yet {', '.join(changed)} changed")
 
 
+def _reported(folder: Path) -> coreplan.SoftmaxPolicy:
+    """A page of what there is, which can run nothing but its own scripts; in place of a result, always the same policy."""
+    page = coreplan.write_report(folder, folder / "report.html", problem())
+    safe(Page(page.read_text()))
+    return coreplan.SoftmaxPolicy(np.ones(4), 1.0)
+
+
 def problem() -> coreplan.Problem:
     return problem_of("function", "dense", Fault())
 
@@ -177,6 +190,7 @@ READERS: dict[str, Any] = {
     "CoreSet.load": lambda folder, planner: CoreSet.load(folder / "core.npz"),
     "load_run": lambda folder, planner: coreplan.load_run(folder, problem()),
     "load_run without a problem": lambda folder, planner: coreplan.load_run(folder),
+    "write_report": lambda folder, planner: _reported(folder),
     "resume": lambda folder, planner: run(planner, folder, resume=True),
     "resume, with only the budget": lambda folder, planner: coreplan.plan(
         problem(), core=OTHER_CORE, budget=BUDGET, seed=SEED, out=folder, resume=True
@@ -189,10 +203,17 @@ _READ_BY = {
         "load_policy without a problem",
         "load_run",
         "load_run without a problem",
+        "write_report",
         "resume",
     ),
-    "core.npz": ("CoreSet.load", "load_run", "resume"),
-    "checkpoint.npz": ("resume", "resume, with only the budget", "raise the budget", "raise the budget"),
+    "core.npz": ("CoreSet.load", "load_run", "write_report", "resume"),
+    "checkpoint.npz": (
+        "write_report",
+        "resume",
+        "resume, with only the budget",
+        "raise the budget",
+        "raise the budget",
+    ),
 }
 
 

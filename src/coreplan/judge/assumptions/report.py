@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...base import html, known
+from ...base import checks, html, known
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 RULE_OF_THREE = 3.0  # what n draws without an event leave open, at 95%: a probability of three in n
@@ -62,6 +62,24 @@ class Report:
             for r in self.rows
         ]
         return {"rows": rows, "worst": self.worst, "queries": self.queries}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Report:
+        """The inverse of `as_dict`."""
+        return cls(tuple(map(_measurement, record["rows"])), checks.whole(record, "queries"))
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    """One row of `Report.as_dict`; ValueError or KeyError for what is none."""
+    value = math.nan if row["value"] is None else row["value"]
+    known = checks.plain(Measurement, {**row, "value": value}, finite=False)
+    if known["light"] not in (GREEN, AMBER, RED, GREY):
+        raise ValueError(f"'light' is {known['light']!r}")
+    interval = known.get("interval")
+    if interval is not None:
+        low, high = (math.nan if x is None else float(x) for x in interval)
+        known["interval"] = (low, high)
+    return Measurement(**known)
 
 
 def if_seen(green: Measurement, visits: float, queries: int) -> Measurement:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base import InputError, as_choice, as_number, as_positive, checks, settle
+from ...base import FloatArray, InputError, as_choice, as_number, as_positive, checks, settle
 from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
@@ -129,6 +129,10 @@ class CoreMirror(Planner):
             return None
         least = math.ceil(self.setup.m / (1 - self.setup.discount))
         return doubts.FEW_SWEEPS(sweeps=sweeps, horizon=horizon, least=least)
+
+    @staticmethod
+    def weights(state: State) -> FloatArray:
+        return state.mean_lam
 
     def numbers(self, state: State) -> Mapping[str, float | Sum]:
         return {

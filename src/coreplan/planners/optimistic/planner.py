@@ -217,6 +217,10 @@ class OptimisticPrimalDual(Planner):
             return doubts.OUT_OF_BALANCE(imbalance=state.imbalance, inflow=inflow)
         return None
 
+    @staticmethod
+    def weights(state: State) -> FloatArray:
+        return state.lam
+
     def numbers(self, state: State) -> Mapping[str, float]:
         lam, finite = state.lam, state.sweeps > 0
         return {

@@ -158,9 +158,12 @@ class PrimalDual(Planner):
             norm=norm, mean=mean, D=hyper.D, alpha=hyper.alpha, enough=self.setup.frame.radius(hyper.gamma)
         )
 
+    @staticmethod
+    def weights(state: State) -> FloatArray:
+        return _lambda(state.log_lam)
+
     def numbers(self, state: State) -> Mapping[str, float | Sum]:
-        lam = np.exp(state.log_lam - state.log_lam.max())
-        lam /= lam.sum()
+        lam = _lambda(state.log_lam)
         return {
             "theta_norm": float(np.linalg.norm(state.theta)),
             "Theta_norm": float(np.linalg.norm(state.Theta)),
@@ -219,6 +222,12 @@ def _lambda1(lambda1: Any, m: int) -> FloatArray:
             f"got shape {lam.shape} and sum {lam.sum():g}."
         )
     return lam
+
+
+def _lambda(log_lam: FloatArray) -> FloatArray:
+    """lambda_t `[m]` from its logarithm, which is kept up to a constant."""
+    lam = np.exp(log_lam - log_lam.max())
+    return np.asarray(lam / lam.sum())
 
 
 def _vector(name: str, value: Any) -> FloatArray:

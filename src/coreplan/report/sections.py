@@ -1,0 +1,371 @@
+"""The sections of one run's page, in the order of a reader's questions: is it good, did it settle, what does it do?"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+
+from ..judge import Evaluation
+from .charts import Level, Line, Span, line_chart, span_picture
+from .facts import Facts
+from .markup import Html, element, folded, joined, table
+from .ticks import amount, said
+from .words import best_known, command_of, ending, light_of, problem_word, verdict
+
+_PANELS = 8  # charts of the trace, at most
+_COLUMNS = 6  # coordinates of trajectories that are drawn
+_ROWS = 300  # of a table of a sample
+LIGHTS = {"green": "holds", "amber": "take care", "red": "does not hold", "grey": "not resolved"}
+_ROUNDING = 1e-9  # a column of the trace that moves by less is rounding
+_WORDS = {  # columns of the trace that are no words
+    "value": "normalised value",
+    "outside": "distance outside the core's hull",
+    "theta_norm": "length of theta",
+    "Theta_norm": "length of Theta",
+    "lambda_entropy": "entropy of lambda",
+    "error": "estimated loss of sampling",
+}
+
+
+def section(name: str, title: str, *content: object) -> Html:
+    """A section with its heading."""
+    return element("section", element("h2", title), *content, id=name, aria_label=title)
+
+
+def absent(what: str, command: str = "") -> Html:
+    """What is not there, and the command that makes it."""
+    parts: list[object] = [what]
+    if command:
+        parts += [" Make it with ", element("code", command), "."]
+    return element("p", *parts, class_="absent")
+
+
+def head(facts: Facts) -> Html:
+    """The title and the verdict."""
+    state = "running" if facts.running else facts.text("status") or "unknown"
+    badge = element("span", state, class_=f"badge {light_of(facts)}")
+    by = f"planned by {facts.planner}" if facts.planner else "planner unknown"
+    title = element("h1", facts.title)
+    about = element("p", f"{by}, seed {_or_unknown(facts.whole('seed'))} ", badge, class_="about")
+    parts = [title, about, element("p", verdict(facts), class_="verdict")]
+    if ending(facts):
+        parts.append(element("p", ending(facts), class_="ending"))
+    return element("header", *parts, id="verdict")
+
+
+def missing(facts: Facts) -> Html:
+    """What could not be read, one line each; nothing if all could."""
+    if not facts.missing:
+        return Html("")
+    lines = [element("li", text) for text in dict.fromkeys(facts.missing)]
+    return element(
+        "section",
+        element("h2", "What is missing"),
+        element("ul", *lines),
+        id="missing",
+        class_="notice",
+        aria_label="What is missing",
+    )
+
+
+def figures(facts: Facts) -> Html:
+    """The four numbers that people look for."""
+    found, how = best_known(facts)
+    c = facts.certificate
+    gap = c.gap if c is not None else None
+    exact = found.gap if found is not None else None
+    items = [
+        ("value", said(found.value if found else None), how or "not known"),
+        (
+            "in " + facts.reward_name,
+            amount(found.returns.value if found else None),
+            "expected discounted sum",
+        ),
+        (
+            "gap to the optimum",
+            said(exact if exact is not None else gap),
+            "exact" if exact is not None else "at most, certified" if gap is not None else "not known",
+        ),
+        ("queries", _count(facts.whole("queries")), f"{_seconds(facts.number('seconds'))} of planning"),
+    ]
+    cells = [
+        joined([element("dt", name), element("dd", element("b", number), element("small", note))])
+        for name, number, note in items
+    ]
+    return element("dl", *(element("div", cell) for cell in cells), class_="figures")
+
+
+def certificate(facts: Facts) -> Html:
+    """The bounds, the policy and what it is compared with, on one axis."""
+    rows = spans(facts)
+    c = facts.certificate
+    parts: list[object] = []
+    if rows:
+        proved = c is not None and c.upper is not None and c.holds is not False
+        band = (c.lower, c.upper) if proved and c is not None and c.upper is not None else None
+        heads = ("", "normalised value", "value", f"in {facts.reward_name}")
+        parts.append(span_picture(rows, heads, band))
+        parts.append(element("p", _reading(facts), class_="reading"))
+    else:
+        parts.append(absent("Nothing in this folder says what the policy is worth."))
+    if c is None:
+        parts.append(absent("No certificate was made.", _for_run("certify", facts)))
+    else:
+        parts.append(element("p", c.sentence))
+        parts.append(
+            folded("What the certificate assumes", element("ul", *(element("li", a) for a in c.assumes)))
+        )
+    return section("certificate", "How good the policy is", *parts)
+
+
+def spans(facts: Facts) -> list[Span]:
+    """The rows of the picture, those that are known."""
+    c, e, r = facts.certificate, facts.evaluation, facts.reality
+    exact = e if e is not None and e.exact else c.exact if c is not None else None
+    units = facts.units
+
+    def row(name: str, value: float | None, style: str, low: float | None = None, high: float | None = None,
+            note: str = "") -> Span:  # fmt: skip
+        own = "\u2013" if units is None or value is None else amount(units[0] + (units[1] - units[0]) * value)
+        return Span(
+            name=name, value=value, low=low, high=high, style=style, cells=(said(value), own), note=note
+        )
+
+    def found(name: str, what: Evaluation | None, style: str) -> list[Span]:
+        if what is None:
+            return []
+        note = "exact" if what.exact else f"{what.rollouts:,} rollouts, {what.confidence:.0%} interval"
+        return [row(name, what.value, style, None if what.exact else what.low, what.high, note)]
+
+    rows = []
+    if c is not None and c.upper is not None:
+        note = "no policy is worth more" if c.holds else "not proved: an assumption was found false"
+        rows.append(row("upper bound", c.upper, "upper", note=note))
+    if exact is not None and exact.optimum is not None:
+        rows.append(row("optimum", exact.optimum, "optimum", note="exact"))
+    rows += found("the policy", e if e is not None else exact, "policy")
+    if r is not None:
+        rows += found("the policy, as it was rolled out", r.earned, "policy")
+        if r.believed is not None:
+            rows.append(row("what the planner believes", r.believed, "believed"))
+    if c is not None:
+        rows.append(row("lower bound", c.lower, "lower", note="the policy is worth at least this"))
+    base = facts.baseline or (r.baseline if r is not None else None)
+    rows += found(f"baseline: {facts.text('baseline')}".removesuffix(": "), base, "baseline")
+    if exact is not None and exact.uniform is not None:
+        rows.append(row("uniform policy", exact.uniform, "uniform", note="exact"))
+    elif r is not None:
+        rows += found("uniform policy", r.uniform, "uniform")
+    return rows
+
+
+def convergence(facts: Facts) -> Html:
+    """The columns of the trace, each over queries."""
+    name, title = "convergence", "How the run converged"
+    trace = facts.trace
+    if trace is None or not len(trace):
+        return section(name, title, absent("There is no trace of the run (trace.csv)."))
+    queries = trace["queries"]
+    order = ["value", *(c for c in trace.columns if c not in ("queries", "seconds", "value"))]
+    panels = []
+    for column in order:
+        if column in trace.columns and _moves(trace[column].tolist()):
+            line = Line(column, queries.tolist(), trace[column].tolist())
+            levels = _levels(facts) if column == "value" else []
+            panels.append(line_chart(_WORDS.get(column, column.replace("_", " ")), "queries", [line], levels))
+    note = element(
+        "p",
+        "No number of the trace moved more than once: the run recorded too few moments to draw.",
+        class_="absent",
+    )
+    rows = [_row(row) for row in trace.rows.tolist()]
+    data = folded(f"The numbers: {len(trace)} rows of trace.csv", table(trace.columns, rows, caption="trace"))
+    return section(name, title, element("div", *panels[:_PANELS], class_="panels") if panels else note, data)
+
+
+def checks(facts: Facts) -> Html:
+    """The assumptions, each with its light and what to do."""
+    name, title = "checks", "Whether the assumptions hold"
+    found = facts.check
+    if found is None:
+        lost = "The assumptions were not checked."
+        return section(name, title, absent(lost, _for_run("report", facts, "--queries 20000")))
+    intro = (
+        f"Measured with {found.queries:,} queries of their own, at pairs that the uniform policy and a fitted one reach. "
+        "A light is green only if the measurement could have found what it rules out."
+    )
+    rows = [
+        element(
+            "li",
+            element("span", LIGHTS.get(r.light, r.light), class_=f"light {r.light}"),
+            element("div", element("b", r.name), f" {_or_unknown(r.value)}", element("p", r.verdict)),
+        )
+        for r in found.rows
+    ]
+    counts = [(LIGHTS[light], light, sum(r.light == light for r in found.rows)) for light in LIGHTS]
+    tally = [element("li", f"{word}: {n}", class_=f"light {light}") for word, light, n in counts if n]
+    return section(
+        name, title, element("p", intro, class_="reading"), element("ul", *tally, class_="tally"),
+        element("ul", *rows, class_="lights"),
+    )  # fmt: skip
+
+
+def trajectories(facts: Facts) -> Html:
+    """The sample of trajectories: each coordinate and the rewards over steps."""
+    name, title = "trajectories", "Trajectories under the policy"
+    sample = facts.sample
+    if sample is None or not sample.trajectories:
+        lost = "No trajectories were drawn."
+        return section(name, title, absent(lost, _for_run("report", facts, "--queries 1000")))
+    rows = sample.trajectories
+    D = len(rows[0].states[0])
+    names = facts.names("state", D)
+    panels = []
+    for i, coordinate in enumerate(names[:_COLUMNS]):
+        lines = [
+            Line(f"trajectory {k}", list(range(len(t.living))), [s[i] for s in t.living], k)
+            for k, t in enumerate(rows)
+        ]
+        if _moves([v for line in lines for v in line.y]):
+            panels.append(line_chart(coordinate, "step", lines, legend=False))
+    rewards = [
+        Line(f"trajectory {k}", list(range(len(t.rewards) + 1)), _sums(t.rewards), k)
+        for k, t in enumerate(rows)
+    ]
+    panels.append(line_chart(f"sum of {facts.reward_name} so far", "step", rewards))
+    ended, steps = sum(t.ended for t in rows), max(len(t.actions) for t in rows)
+    end = "all of them came to an end" if ended == len(rows) else f"{ended or 'none'} of them came to an end"
+    intro = (
+        f"{len(rows)} trajectories from drawn initial states, {sample.queries:,} queries in all; {end} within "
+        f"{steps:,} steps. Rewards are added up without discount."
+    )
+    actions = facts.names("action", 1 + max((a for t in rows for a in t.actions), default=0))
+    cells = [
+        [k, step, *t.states[step], actions[t.actions[step]], t.rewards[step]]
+        for k, t in enumerate(rows)
+        for step in range(len(t.actions))
+    ][:_ROWS]
+    heads = ["trajectory", "step", *names, "action", "reward"]
+    data = folded(f"The numbers: the first {len(cells)} steps", table(heads, cells, caption="trajectories"))
+    return section(
+        name, title, element("p", intro, class_="reading"), element("div", *panels, class_="panels"), data
+    )
+
+
+def settings(facts: Facts) -> Html:
+    """Settings, versions and the command that makes the run again."""
+    record, name, title = facts.record, "settings", "Settings, and how to repeat the run"
+    if not record:
+        return section(name, title, absent("run.json is missing, and with it the settings."))
+    told = ("problem", "planner", "picked", "seed", "budget", "reality", "discount", "reward_range", "block", "status",
+            "queries", "reality_queries", "lost_queries", "rechecked_queries", "initial_draws", "seconds",
+            "warmup_seconds", "baseline", "features", "core")  # fmt: skip
+    rows = [(key.replace("_", " "), _value(record[key])) for key in told if record.get(key) not in (None, "")]
+    own = [(key, _value(value)) for key, value in facts.settings.items()]
+    machine = record.get("machine")
+    made = [("coreplan", _value(record.get("coreplan")))]
+    made += [(k, _value(v)) for k, v in machine.items()] if isinstance(machine, dict) else []
+    command = [element("pre", element("code", command_of(facts)), tabindex="0")]
+    if problem_word(facts) == "FILE.py:NAME":
+        command.append(
+            element(
+                "p",
+                "Put the file and the name of your problem for FILE.py:NAME. "
+                "The run does not know where it was read from.",
+                class_="reading",
+            )
+        )
+    return section(
+        name,
+        title,
+        *command,
+        element(
+            "div",
+            _pairs("The run", rows),
+            _pairs(f"Settings of {facts.planner or 'the planner'}", own),
+            _pairs("Versions", made),
+            class_="columns",
+        ),
+    )
+
+
+def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Html:
+    if not rows:
+        return Html("")
+    body = [element("tr", element("th", k, scope="row"), element("td", v)) for k, v in rows]
+    return element("div", element("h3", title), element("table", element("tbody", *body), class_="pairs"))
+
+
+def _levels(facts: Facts) -> list[Level]:
+    levels = []
+    c, exact = facts.certificate, best_known(facts)[0]
+    if exact is not None and exact.optimum is not None:
+        levels.append(Level("optimum", exact.optimum, "optimum"))
+    if c is not None and c.gap is not None and c.upper is not None:
+        levels.append(Level("upper bound", c.upper, "upper"))
+    if c is not None:
+        levels.append(Level("lower bound", c.lower, "lower"))
+    if exact is not None and exact.uniform is not None:
+        levels.append(Level("uniform policy", exact.uniform, "uniform"))
+    return levels
+
+
+def _reading(facts: Facts) -> str:
+    text = "Values are normalised: 1 is the highest reward at every step, 0 the lowest."
+    c = facts.certificate
+    if c is not None and c.gap is not None:
+        text += (
+            " The shaded band is certified: the policy is worth no less than its left edge, and no policy more than its "
+            "right."
+        )
+    return text
+
+
+def _for_run(command: str, facts: Facts, more: str = "") -> str:
+    own = ["--problem", facts.given] if facts.given else []
+    return f"coreplan {shlex.join([command, facts.path, *own])} {more}".strip()
+
+
+def _moves(values: Sequence[float]) -> bool:
+    """Whether there is anything to draw."""
+    known = [v for v in values if math.isfinite(v)]
+    return len(known) > 1 and max(known) - min(known) > _ROUNDING
+
+
+def _row(row: list[float]) -> list[object]:
+    return [int(v) if v == v and v.is_integer() and abs(v) < 2**53 else v for v in row]
+
+
+def _sums(rewards: Sequence[float]) -> list[float]:
+    total, sums = 0.0, [0.0]
+    for reward in rewards:
+        total += reward
+        sums.append(total)
+    return sums
+
+
+def _value(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
+def _or_unknown(value: float | None) -> str:
+    return (
+        "unknown"
+        if value is None or value != value
+        else f"{value:.4g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def _count(value: int | None) -> str:
+    return "\u2013" if value is None else f"{value:,}"
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown time" if value is None else f"{value:.3g} s"

@@ -1,0 +1,48 @@
+// Where the core pairs lie: points over two coordinates of the state, or the action; their area is their weight.
+var corePairs = (function () {
+  "use strict";
+  var d = drawing, view = null;
+  function start(data) {
+    var host = document.getElementById("core-view");
+    if (!host || !data || !data.core) return;
+    var names = data.axes.map(function (a) { return a.fixed ? null : a.name; }).concat(["action"]);
+    var known = names.map(function (_, i) { return i; }).filter(function (i) { return names[i] !== null; });
+    if (!view || known.indexOf(view.x) < 0 || known.indexOf(view.y) < 0) view = { x: known[0], y: known[1] };
+    var x = d.html("select"), y = d.html("select"), picture = d.svg("svg", { width: "100%", height: "280" });
+    d.options(x, names, view.x);
+    d.options(y, names, view.y);
+    x.onchange = function () { view.x = Number(x.value); draw(); };
+    y.onchange = function () { view.y = Number(y.value); draw(); };
+    var axisName = d.html("p", { className: "axis-name" });
+    host.replaceChildren(d.html("div", { className: "controls" },
+      [d.control("across", "core-x", x), d.control("up", "core-y", y)]),
+      d.html("div", { className: "plot" }, [picture]), axisName);
+    picture.setAttribute("role", "img");
+
+    function axis(i) {
+      return i < data.axes.length ? data.axes[i] : { name: "action", low: 0, high: Math.max(data.actions.length - 1, 1) };
+    }
+    function of(k, i) { return i < data.axes.length ? data.core.states[k][i] : data.core.actions[k]; }
+    function draw() {
+      picture.replaceChildren();
+      var ax = wide(axis(view.x)), ay = wide(axis(view.y)), weights = data.core.weights;
+      var most = weights ? Math.max.apply(null, weights) : 1;
+      d.frame(picture, ax, ay);
+      d.svg("rect", { width: "100%", height: "100%", class: "edge" }, picture);
+      data.core.states.forEach(function (_, k) {
+        var sx = (of(k, view.x) - ax.low) / (ax.high - ax.low), sy = 1 - (of(k, view.y) - ay.low) / (ay.high - ay.low);
+        if (!(sx >= 0 && sx <= 1 && sy >= 0 && sy <= 1)) return;
+        var r = weights ? Math.max(9 * Math.sqrt(weights[k] / most), 0.8) : data.core.states.length > 300 ? 2 : 4;
+        d.svg("circle", { cx: 100 * sx + "%", cy: 100 * sy + "%", r: r, class: "pair-point" }, picture);
+      });
+      axisName.textContent = axis(view.x).name + " across, " + axis(view.y).name + " up";
+      picture.setAttribute("aria-label", "core pairs: " + axisName.textContent);
+    }
+    function wide(a) {
+      var room = 0.04 * (a.high - a.low) || 0.5;
+      return { low: a.low - room, high: a.high + room };
+    }
+    draw();
+  }
+  return { start: start };
+})();

@@ -1,0 +1,209 @@
+"""The page: its order, its numbers, and that nothing a user wrote can become markup or a script."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+import coreplan
+from coreplan import InputError
+from coreplan.report import facts_of, measure, write_report
+from coreplan.report.charts import Level, Line, line_chart
+from coreplan.report.comparison import differences
+from coreplan.report.markup import json_block
+from coreplan.report.ticks import compact, ticks
+from helpers.html import Page, safe
+from helpers.runs import numpy_problem
+
+ORDER = ["certificate", "convergence", "checks", "policy", "core", "trajectories", "settings"]
+EVIL = "</script><script>alert(1)</script><!-- <b onclick=x> & ' \" \u2028"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "river"
+    problem = coreplan.make("river-linear")
+    found = coreplan.plan(
+        problem, planner="core-mirror", budget=2_000, out=folder, evaluate=True, certify=20_000
+    )
+    measure(folder, problem, found.policy, found.core, queries=2_000)
+    return folder, found
+
+
+def page_of(*runs, problem=None):
+    file = write_report(list(runs), runs[0] / "page.html", problem)
+    text = file.read_text()
+    file.unlink()
+    return Page(text)
+
+
+def test_sections_stand_in_the_order_of_a_readers_questions(run):
+    page = page_of(run[0])
+    assert page.ids("section") == ORDER
+    assert page.text.index("The policy is worth") < page.text.index("How good the policy is")
+    safe(page)
+
+
+def test_the_verdict_has_value_certificate_queries_and_what_it_assumes(run):
+    folder, plan = run
+    text, c = page_of(folder).text, plan.certificate
+    for said in (f"{plan.evaluation.value:.4f}", f"at least {c.lower:.4f}", f"no policy more than {c.upper:.4f}",
+                 f"{plan.queries:,} queries", "assuming that the core set is exact"):  # fmt: skip
+        assert said in text, said
+
+
+def test_the_numbers_in_the_page_are_those_of_the_files(run):
+    folder, plan = run
+    page = page_of(folder)
+    data = page.data("run")
+    for name in ("evaluation", "certificate", "check"):
+        written = json.loads((folder / f"{name}.json").read_text())
+        assert data[name].items() <= written.items(), name
+    assert data["record"] == json.loads((folder / "run.json").read_text())
+    for column in plan.trace.columns:
+        shown = [np.nan if v is None else v for v in data["trace"][column]]
+        assert np.array_equal(shown, plan.trace[column], equal_nan=True), column
+
+
+def test_the_table_under_the_convergence_has_every_row(run):
+    folder, plan = run
+    page = page_of(folder)
+    assert f"The numbers: {len(plan.trace)} rows of trace.csv" in page.text
+    for value in plan.trace["value"][[0, -1]]:
+        assert f"{value:.6g}" in page.text
+
+
+def test_the_command_makes_the_same_run(run, tmp_path):
+    """Typed as it stands in the page."""
+    from typer.testing import CliRunner
+
+    from coreplan.cli import app
+
+    command = re.search(r"coreplan plan river-linear [^<]*?NEW_FOLDER", page_of(run[0]).text).group().split()
+    done = CliRunner().invoke(app, [*command[1:-1], str(tmp_path / "again"), "--report-queries", "0"])
+    assert done.exit_code == 0, done.output
+    again = coreplan.load_run(tmp_path / "again")
+    assert again.policy.theta.tobytes() == run[1].policy.theta.tobytes() and again.queries == run[1].queries
+
+
+def test_a_run_of_another_planner_has_its_weights_in_the_page(run):
+    core = page_of(run[0]).data("explorer")["core"]
+    weights = facts_of(run[0]).weights
+    assert sorted(core["weights"]) == pytest.approx(sorted(weights)) and core["total"] == len(weights)
+    assert core["weights"] == sorted(core["weights"], reverse=True)
+
+
+def test_what_users_wrote_stays_text(tmp_path):
+    """Names, reasons, settings: wherever a record may hold a text, it holds a script."""
+    problem = dataclasses.replace(numpy_problem(), name="<b>mine</b>")
+    coreplan.plan(problem, budget=2_000, out=tmp_path, reality=0)
+    record = json.loads((tmp_path / "run.json").read_text())
+    record |= dict.fromkeys(("reason", "next", "no_verdict", "picked", "baseline", "status", "planner"), EVIL)
+    record |= {"settings": {EVIL: EVIL}, "machine": {EVIL: [EVIL]}}
+    record["names"] = {"state": [EVIL], "action": [EVIL] * 4, "reward": EVIL}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "evaluation.json").write_text('{"' + EVIL.replace('"', "'") + '": 1}')
+    page = page_of(tmp_path, problem=problem)
+    safe(page)
+    assert not [
+        tag for tag, _ in page.elements if tag == "b" and page.elements.count(("b", {"onclick": "x"}))
+    ]
+    assert "alert(1)" in page.text and "<b>mine</b>" in page.text
+    both = page_of(tmp_path, tmp_path, problem=problem)
+    safe(both)
+    assert len([1 for a, _ in both.scripts if a.get("type") is None]) == len(
+        [1 for a, _ in page.scripts if a.get("type") is None]
+    )
+
+
+def test_no_text_ends_a_block_of_data():
+    block = json_block("x", {EVIL: [EVIL, float("nan"), float("inf"), 1.5]})
+    inside = block.removesuffix("</script>")
+    assert "</" not in inside and "<!--" not in inside and "\u2028" not in inside
+    assert Page(block).data("x") == {EVIL: [EVIL, None, None, 1.5]}
+
+
+@pytest.mark.parametrize("status", ["running", "failed", "finished", "no such status", 3, None])
+def test_an_unfinished_run_says_what_is_missing(tmp_path, status):
+    (tmp_path / "run.json").write_text(
+        json.dumps({"status": status, "problem": "river-linear", "settings": 3})
+    )
+    page = page_of(tmp_path)
+    safe(page)
+    assert "What is missing" in page.text and "There is no policy.npz" in page.text
+    assert [name for name in page.ids("section") if name != "missing"] == ORDER
+
+
+def test_a_policy_that_cannot_act_here_says_how_it_could(tmp_path):
+    coreplan.plan(numpy_problem(), budget=2_000, out=tmp_path, reality=0)
+    text = page_of(tmp_path).text
+    assert "coreplan report" in text and "--problem FILE.py:NAME" in text
+
+
+def test_features_of_ones_own_are_shown_on_a_grid(tmp_path):
+    """With the scores that the policy itself gives there."""
+
+    def phi(states):
+        out = np.zeros((len(states), 2, 4))
+        out[:, 0, :2], out[:, 1, 2:] = states, states**2
+        return out
+
+    problem = coreplan.Problem(
+        coreplan.FunctionModel(2, lambda rng, n: rng.random((n, 2)), lambda rng, x, a: (x[:, 0], x)),
+        coreplan.FunctionFeatures(phi, 2, 4, radius=2.0), discount=0.9, name="own",
+    )  # fmt: skip
+    coreplan.plan(problem, planner="grow", budget=1_000, out=tmp_path, reality=0)
+    policy = coreplan.load_policy(tmp_path, problem)
+    data = page_of(tmp_path, problem=problem).data("explorer")
+    (grid,) = data["grids"]
+    assert data["spec"] is None and (grid["x"], grid["y"]) == (0, 1)
+    q = np.array(grid["q"]).reshape(len(grid["ys"]), len(grid["xs"]), 2)
+    i, j = 3, 7
+    expected = phi(np.array([[grid["xs"][j], grid["ys"][i]]]))[0] @ policy.theta
+    assert q[i, j] == pytest.approx(expected, rel=1e-4)
+
+
+def test_several_runs_are_compared(run, tmp_path):
+    problem = coreplan.make("river-linear")
+    coreplan.plan(problem, budget=4_000, seed=7, out=tmp_path / "other", evaluate=True)
+    runs = [facts_of(run[0]), facts_of(tmp_path / "other")]
+    found = differences(runs)
+    assert (
+        found["seed"] == [0, 7] and found["planner"] == ["core-mirror", "plug-in"] and "problem" not in found
+    )
+    page = page_of(run[0], tmp_path / "other")
+    safe(page)
+    assert page.ids("section") == ["rows", "differences", "convergence"]
+    assert [r["evaluation"]["value"] for r in page.data("runs")] == [f.evaluation.value for f in runs]
+
+
+def test_charts_place_numbers_where_they_belong():
+    """A line from corner to corner, in drawings of 1,000 by 1,000; y grows upwards, with a margin of 5%."""
+    chart = line_chart(
+        "t", "x", [Line("a", [0.0, 5.0, 10.0], [0.0, float("nan"), 1.0])], [Level("l", 0.5, "optimum")]
+    )
+    (line, dots) = re.findall(r'<path d="(M[^"]+)" class="(?:line|dots) s0"', chart)
+    assert line == "M0.0 954.5M1000.0 45.5" and dots == "M0.0 954.5h0M1000.0 45.5h0"
+    assert 'd="M0 500.0H1000"' in chart
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (-3, 7), (1e-9, 3e-9), (0, 10**12), (0.61, 0.64), (-5, -4.9)]
+)
+def test_ticks_are_few_round_and_inside(low, high):
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 5 and all(low - 1e-9 * abs(low) <= t <= high + 1e-9 * abs(high) for t in found)
+    assert len({compact(t) for t in found}) == len(found)
+
+
+def test_degenerate_ranges_have_a_tick():
+    assert ticks(2.0, 2.0) == [2.0] and len(ticks(0.0, float("inf"))) == 1
+
+
+def test_nothing_to_write_about_is_refused(tmp_path):
+    with pytest.raises(InputError, match="at least one run"):
+        write_report([], tmp_path / "x.html")
+    with pytest.raises(InputError, match="must be a Problem"):
+        write_report(tmp_path, tmp_path / "x.html", 3)
