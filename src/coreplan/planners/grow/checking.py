@@ -45,7 +45,7 @@ def check_race(state: Any, setup: Setup) -> None:
     checks.require_within(state, -1, 1, "random")
     checks.require_within(state, 0, setup.budget, "raced")
     checks.require_within(state, 0, 2**40, "run_step", "counts")
-    checks.require_within(state, 0, 7, "heats")
+    checks.require_within(state, 0, state.raced, "began")
     checks.require_finite(state, "recent", "rivals", "scores", "run_sum", "run_done")
     d1, q, k, s = setup.dimension + 1, len(state.rivals), len(state.run_rival), len(state.pool_index)
     widths = {state.recent.shape[1:], state.rivals.shape[1:]}

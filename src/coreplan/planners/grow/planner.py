@@ -74,8 +74,8 @@ class Grow(Racing):
     Then it examines every next state that it has SEEN: if phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
     reach that the samples do not cover. As long as there are such places, most chains are sent there, step by step.
 
-    If no noise was seen, 15% of the budget goes to a race: the policies of the last rounds and other fits to the samples
-    are rolled out from common initial states, and the best is returned (`race.py`).
+    If no noise was seen, a quarter of the budget goes to a race: the policies of the last rounds and other fits to the
+    samples are rolled out from common initial states, and the best is returned (`race.py`).
 
     The result is doubtful if such a place is left at the end, if all rewards were the same, or if policies fitted on two
     halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
@@ -134,7 +134,7 @@ class Grow(Racing):
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
             leverage=math.inf, S=first_S(d1 - 1), gram=no_gram(d1 - 1), end_index=indices,
             end_weight=weights, end_rewards=none, gain_kept=1.0, phase=GATHER, random=-1, raced=0,
-            heats=0, recent=np.zeros((0, d1)), rivals=np.zeros((0, d1)), scores=none, counts=no_int, pool_states=none,
+            began=0, recent=np.zeros((0, d1)), rivals=np.zeros((0, d1)), scores=none, counts=no_int, pool_states=none,
             pool_index=indices, pool_weight=weights, run_live=no_int, run_rival=no_int, run_start=no_int, run_step=0,
             run_sum=none, run_states=none, run_index=indices, run_weight=weights, run_done=np.zeros((0, 0)), kind=no_int,
             ends=none,

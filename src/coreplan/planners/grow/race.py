@@ -3,6 +3,11 @@
 Least squares with other ridges and horizons, or with a few samples less, may give a policy that earns half as much, and
 no quantity of the fit tells. Rollouts do. With noise they rarely can: what two good fits differ by drowns in it, and queries
 are worth more as samples.
+
+The race is a row of *heats*. In each, the rivals that are left play from initial states that no heat has had yet, side by
+side, and the best third goes on. What a rollout may still earn lies between the smallest and the largest reward for ever,
+discounted: so a heat ends as soon as these bounds tell which third is the best. Where episodes end early if all goes well,
+rivals that would play on for long are then given up when the good ones arrive, and queries remain for more initial states.
 """
 
 from __future__ import annotations
@@ -19,19 +24,22 @@ from ...simulate import Answers
 from ..protocol import Planner
 from .state import DRAW, OVER, RACE, RECENT, State, ends_of
 
-SHARE = 0.15  # of the budget, for the race
+SHARE = 0.25  # of the budget, for the race
 LONGEST = 5.0  # horizons 1 / (1 - gamma) after which a rollout is cut
 ROOM = (
-    2.5  # horizons for which one rollout of each rival must be affordable: so many rivals there are at most
+    3.5  # horizons for which one rollout of each rival must be affordable: so many rivals there are at most
 )
 POOL = 64  # initial states that are drawn, and the most rollouts of one rival at a time
 FAMILY = (
-    (1.0, 1e-3),
     (1.25, 1e-4),
-    (1.25, 3e-3),
-    (1.25, 1e-2),
+    (1.0, 1e-3),
     (2.0, 1e-3),
+    (1.25, 1e-2),
+    (1.25, 3e-3),
 )  # horizon and ridge of other fits
+AVERAGED = (
+    5  # last rounds, whose mean theta is a rival too: it differs less from run to run than each of them
+)
 
 
 def rivals(state: State, samples: WeightedSamples, dimension: int, discount: float, most: int) -> FloatArray:
@@ -48,7 +56,8 @@ def rivals(state: State, samples: WeightedSamples, dimension: int, discount: flo
 def _candidates(
     state: State, samples: WeightedSamples, dimension: int, discount: float
 ) -> Iterator[FloatArray]:
-    """The policies of earlier rounds, every fourth first, then every other, then all; in turn with other fits."""
+    """The mean of the last rounds; then earlier rounds, every fourth first, then every other, in turn with other fits."""
+    yield state.recent[-AVERAGED:].mean(axis=0)
     back = np.arange(1, len(state.recent))  # rounds before the last
     earlier = [
         state.recent[-1 - k]
@@ -71,14 +80,14 @@ def remembered(state: State, theta: FloatArray) -> FloatArray:
     return np.concatenate([state.recent, theta[None]])[-RECENT:]
 
 
-def begun(state: State, live: IntArray, room: int) -> State:
-    """A heat: the rivals `live` from common initial states, twice as many as in the last one, which no heat has had yet."""
-    first = 2**state.heats - 1
-    s = min(2**state.heats, POOL - first, max(room // len(live), 1))
+def begun(state: State, live: IntArray, room: int, steps: int) -> State:
+    """A heat: the rivals `live` from common initial states; so many that rollouts of `steps` steps cost `room` queries."""
+    first = int(state.counts[live[0]])
+    s = int(np.clip(room // (len(live) * steps), 1, POOL - first))
     rival, start = np.repeat(live, s), np.tile(np.arange(s), len(live))
     at = first + start
     return state._replace(
-        heats=state.heats + 1, run_rival=rival, run_start=start, run_step=0, run_sum=np.zeros(len(rival)),
+        began=state.raced, run_rival=rival, run_start=start, run_step=0, run_sum=np.zeros(len(rival)),
         run_states=state.pool_states[at].copy(), run_index=state.pool_index[at], run_weight=state.pool_weight[at],
         run_done=np.zeros((len(live), s)), run_live=live,
     )  # fmt: skip
@@ -116,27 +125,55 @@ def stepped(state: State, answers: Answers, next_phi: Sparse, discount: float) -
     )  # fmt: skip
 
 
+def bounds(state: State, discount: float) -> FloatArray:
+    """The least and the most that the sums of returns of the heat's rivals can become, `[2, l]`."""
+    place = np.searchsorted(state.run_live, state.run_rival)
+    on = np.bincount(place, minlength=len(state.run_live))  # rollouts that go on
+    rest = on * discount**state.run_step / (1.0 - discount)
+    rewards = state.rewards[: state.filled]
+    sure = state.scores[state.run_live] + state.run_done.sum(axis=1)
+    return np.array([sure + rest * rewards.min(), sure + rest * rewards.max()])
+
+
+def survivors(n: int) -> int:
+    """How many of n rivals go on."""
+    return (n + 2) // 3
+
+
 def heat_over(state: State, left: int, discount: float) -> bool:
-    """Whether no rollout goes on: all have ended, are long enough, or cannot be paid."""
-    n = len(state.run_rival)
-    return n == 0 or n > left or state.run_step >= round(LONGEST / (1.0 - discount))
+    """Whether no rollout need go on: all have ended, are long enough, cannot be paid, or cannot change who goes on.
+
+    A heat before the last that has cost half of what was left ends too, as soon as one rival has arrived everywhere.
+    """
+    n, spent = len(state.run_rival), state.raced - state.began
+    if n == 0 or n > left or state.run_step >= round(LONGEST / (1.0 - discount)):
+        return True
+    low, high = bounds(state, discount)
+    order = np.argsort(-low, kind="stable")
+    on, out = np.split(order, [survivors(len(low))])
+    decided = high[out].max() <= low[on].min()
+    late = len(low) > 3 and spent >= left and len(np.unique(state.run_rival)) < len(low)
+    return bool(decided or late)
 
 
-def scored(state: State) -> State:
-    """The heat's returns, added to the scores of its rivals; the better half goes on (ties: the earlier rival)."""
-    scores, counts = state.scores.copy(), state.counts.copy()
-    scores[state.run_live] += state.run_done.sum(axis=1)
-    counts[state.run_live] += state.run_done.shape[1]
-    mean = scores[state.run_live] / counts[state.run_live]
-    order = np.argsort(-mean, kind="stable")[: max((len(mean) + 1) // 2, 1)]
-    return state._replace(
-        scores=scores, counts=counts, run_live=state.run_live[np.sort(order)], **no_runs(state)
-    )
+def scored(state: State, left: int, discount: float) -> State:
+    """The heat's returns, added to the scores of its rivals; the best third goes on (ties: the earlier rival).
+
+    A rollout that goes on counts as what it has earned and the middle of what may follow. Fewer go on where `left` queries
+    pay for fewer rollouts as long as these.
+    """
+    scores, counts, live = state.scores.copy(), state.counts.copy(), state.run_live
+    scores[live] = bounds(state, discount).mean(axis=0)
+    counts[live] += state.run_done.shape[1]
+    kept = max(min(survivors(len(live)), left // max(state.run_step, 1)), 1)
+    best = np.argsort(-scores[live], kind="stable")[:kept]
+    return state._replace(scores=scores, counts=counts, run_live=live[np.sort(best)], **no_runs(state))
 
 
 def race_over(state: State, left: int) -> bool:
     """Whether one rival is left, or no initial states or queries for another heat."""
-    return len(state.run_live) < 2 or 2**state.heats - 1 >= POOL or len(state.run_live) > left
+    live = state.run_live
+    return len(live) < 2 or int(state.counts[live[0]]) >= POOL or len(live) > left
 
 
 def best(state: State) -> int:
@@ -174,23 +211,26 @@ class Racing(Planner):
         if len(theta) < 2:
             return state
         zero, none = np.zeros(len(theta)), np.zeros(len(theta), dtype=np.int64)
-        return state._replace(phase=DRAW, rivals=theta, scores=zero, counts=none, heats=0)
+        return state._replace(phase=DRAW, rivals=theta, scores=zero, counts=none)
 
     def _drawn(self, state: State, pool: tuple[Any, Any, Any]) -> State:
         """Initial states have come: states, and the two arrays of their features."""
         states, index, weight = pool
         state = state._replace(pool_states=states, pool_index=index, pool_weight=weight)
-        return self._heat(state, np.arange(len(state.rivals)))
+        return self._heat(state, np.arange(len(state.rivals)), self.setup.budget)
 
-    def _heat(self, state: State, live: IntArray) -> State:
-        return begun(state, live, self.setup.budget - self.told(state))._replace(phase=RACE)
+    def _heat(self, state: State, live: IntArray, steps: int) -> State:
+        """The next heat, where rollouts are expected to take so many steps; half of what is left is for later ones."""
+        left = self.setup.budget - self.told(state)
+        return begun(state, live, left if len(live) <= 3 else left // 2, steps)._replace(phase=RACE)
 
     def _raced(self, state: State) -> State:
         """After a step of the race: on, or to the next heat, or to the policy that won."""
         left = self.setup.budget - self.told(state)
         if not heat_over(state, left, self.setup.discount):
             return state
-        state = scored(state)
+        steps = max(state.run_step, 1)
+        state = scored(state, left, self.setup.discount)
         if not race_over(state, left):
-            return self._heat(state, state.run_live)
+            return self._heat(state, state.run_live, steps)
         return state._replace(phase=OVER, theta=state.rivals[best(state)].copy(), **no_runs(state))

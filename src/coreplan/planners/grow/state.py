@@ -39,7 +39,7 @@ class State(NamedTuple):
     phase: int
     random: int  # 1 if the simulator has shown noise, 0 if not, -1 before the first solve
     raced: int  # queries of races
-    heats: int  # of this race
+    began: int  # of these, before the current heat
     recent: FloatArray  # [<= RECENT, d + 1], theta of the last rounds
     rivals: FloatArray  # [q, d + 1], of this race
     scores: FloatArray  # [q], sums of returns
