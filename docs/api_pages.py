@@ -100,7 +100,8 @@ def rewritten(lines: list[str]) -> list[str]:
         elif listing and (entry := re.match(r"([\w*][\w ,*]*): (.*)", line)):
             found += [f"``{entry[1]}``", f"    {escaped(entry[2])}"]
         else:
-            if listing and line and not line.startswith(" "):
+            outdented = line and not line.startswith(" ") and found and found[-1].startswith(" ")
+            if outdented or (listing and line and not line.startswith(" ")):
                 listing = False
                 found.append("")
             found.append(escaped(line))
