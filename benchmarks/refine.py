@@ -40,7 +40,8 @@ def bounded(name: str, low: Any, high: Any, periodic: Any = None) -> Problem:
     features: Any = Coordinates(Box(low, high, periodic), problem.n_actions)
     if problem.model.initial(np.random.default_rng(0), 1).shape[1] > len(low):
         features = with_terminal(features)
-    return replace(problem, features=features, core_pairs=None, tabular=None, name=f"{name}, bounds only")
+    fields = {"core_pairs": None, "tabular": None, "state_names": None, "name": f"{name}, bounds only"}
+    return replace(problem, features=features, **fields)
 
 
 def total(limit: int, worth: float) -> Callable[[Problem, Any], float]:

@@ -100,3 +100,8 @@ def test_few_queries_are_said():
 def test_bad_input(call):
     with pytest.raises(coreplan.InputError):
         call()
+
+
+def test_bounds_without_features_lead_to_refine():
+    found = check(coreplan.make("mountain-car:features=none"), queries=1_000)["core set"]
+    assert found.light == GREY and "`refine`" in found.verdict and "grow" not in found.verdict

@@ -82,6 +82,9 @@ def test_the_budget_is_kept(budget):
         ({"box": ([0.0], [np.inf]), "periodic": [True]}, "one period"),
         ({"box": ([np.inf], [np.inf])}, "low < high"),
         ({"box": ([0.5], [2.0]), "whole": [True]}, "whole bounds"),
+        ({"box": ([-1e308], [1e308])}, "too wide"),
+        ({"box": ([1.0], [1.0 + 1e-15])}, "too narrow"),
+        ({"box": ([0.0], [1e17]), "whole": [True]}, "skip whole ones"),
         ({"box": None, "periodic": [True]}, "must be a Box"),
         ({"box": ([0.0], [1.0]), "horizon": 5}, "horizon"),
     ],
@@ -128,3 +131,21 @@ def test_bounds_of_gymnasium_spaces():
     np.testing.assert_allclose(car.low, [-1.2, -0.07], rtol=1e-6)
     acrobot = bounds_of(coreplan.from_gymnasium("Acrobot-v1").features)
     assert acrobot.periodic.tolist() == [True, True, False, False]
+
+
+def test_states_that_the_tree_could_not_take_are_refused_at_once():
+    """Before a query is paid: masks, states that are no row of numbers, integers that are not declared whole."""
+
+    def still(rng, x, a):
+        return np.zeros(len(x)), x
+
+    with pytest.raises(InputError, match=r"mask.*needs features"):
+        line(mask=lambda x: np.ones((len(x), 2), dtype=bool))
+    flat = FunctionModel(2, lambda rng, n: np.zeros(n), still)
+    with pytest.raises(coreplan.FeatureError, match=r"must be 1 numbers, shape \(1,\)"):
+        coreplan.plan(Problem(flat, None, 0.9, box=([0.0], [1.0])), planner=Refine(), budget=500)
+    places = FunctionModel(2, lambda rng, n: np.zeros((n, 1), dtype=np.int64), still)
+    with pytest.raises(InputError, match=r"whole=\[True"):
+        coreplan.plan(Problem(places, None, 0.9, box=([0], [5])), planner=Refine(), budget=500)
+    declared = Problem(places, None, 0.9, box=([0], [5]), whole=[True])
+    assert coreplan.plan(declared, planner=Refine(), budget=500).queries <= 500

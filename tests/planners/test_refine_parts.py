@@ -8,12 +8,13 @@ import pytest
 import coreplan
 from coreplan import FunctionModel, Problem, Refine
 from coreplan.features import Box, grid_tree, tree_of
+from coreplan.planners.refine.comparing import CLEARLY, clearly_positive
 from coreplan.planners.refine.growth import Steps, q_values
 from coreplan.planners.refine.kernels import solve
 from coreplan.planners.refine.rolling import chosen_hold
 from coreplan.planners.refine.samples import Samples, cut, doubtful_pairs
 from coreplan.planners.refine.scouting import found_bounds, provisional
-from coreplan.planners.refine.state import fresh_state
+from coreplan.planners.refine.state import KEPT, fresh_state
 from coreplan.planners.testing import kill_and_resume
 
 
@@ -152,3 +153,47 @@ def test_the_values_and_the_errors_on_the_path_are_what_the_policy_earns():
         earned, errors = earned + gamma**t * r[0], errors + gamma**t * (r[0] + gamma * V - q[0, a[0]])
         x, t = y, t + 1
     assert earned == pytest.approx(start + errors, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "clear"),
+    [
+        ([1.0, 1.0, 1.0], True),
+        ([1.0, -0.9, 0.2], False),
+        ([-1.0, -1.0], False),
+        ([5.0], False),
+        ([0.0, 0.0], False),
+    ],
+)
+def test_a_policy_is_clearly_better_only_where_rollouts_can_tell(gaps, clear):
+    assert clearly_positive(np.array(gaps), CLEARLY) == clear
+
+
+@pytest.mark.parametrize(("lead", "chosen"), [(0.05, KEPT), (1.0, 2)])
+def test_the_last_policy_stands_unless_another_is_clearly_better(lead, chosen):
+    """Policy 2 leads the last by `lead`, give or take .1 in four rollouts; policy 4 leads by more, and did not finish."""
+    state = fresh_state(Box([0.0], [1.0]))
+    noise = np.array([-0.1, 0.1, 0.1, -0.1, 0.0])
+    state.final.resize((KEPT + 1, 5), refcheck=False)
+    state.final[:] = np.nan
+    state.final[2], state.final[KEPT] = noise + lead, 0.0
+    state.final[KEPT, 4] = np.nan
+    state.kept_score[[2, KEPT]] = 1.0, np.inf
+    assert Refine()._chosen(state).chosen == chosen
+
+
+def test_chains_that_stay_where_they_are_come_to_an_end():
+    """Noise on a line whose end is never left. From .225 to .9 are 14 steps; chains to the horizon's end would be 150."""
+    inside = []
+
+    def step(rng, x, a):
+        there = x > 0.9
+        inside.append(there.sum())
+        noisy = np.where(a == 1, 0.05, -0.05)[:, None] + 0.002 * rng.standard_normal(x.shape)
+        return there[:, 0] * 1.0, np.where(there, x, np.clip(x + noisy, 0.0, 1.0))
+
+    model = FunctionModel(2, lambda rng, n: np.full((n, 1), 0.225), step)
+    problem = Problem(model, None, 0.98, box=([0.0], [1.0]))
+    result = coreplan.plan(problem, planner=Refine(), budget=5_000, reality=0)
+    assert sum(inside) < 0.45 * result.queries  # 0.32; without that 0.58
+    assert coreplan.evaluate(problem, result.policy, rollouts=100).value > 0.98**16

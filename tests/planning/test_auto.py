@@ -12,6 +12,7 @@ import pytest
 import coreplan
 from coreplan import InputError, Status, load_run, plan
 from coreplan.planners import Planner, ReadOut, doubts
+from coreplan.planners.testing import bounded_corridor
 from coreplan.planning import auto, limit
 from coreplan.planning.advice import Pick, Way
 from coreplan.problem import one_hot
@@ -178,3 +179,8 @@ def test_what_is_refused():
         plan(coreplan.make("masses"), planner="auto", epsilon=0.1, budget=500)
     with pytest.raises(InputError, match="budget"):
         plan(problem(), planner="auto", budget=0)
+
+
+def test_with_bounds_only_the_first_choice_has_the_whole_budget():
+    result = plan(bounded_corridor(), planner="auto", budget=3_000)
+    assert result.planner.name == "refine" and 2_000 < result.queries <= 3_000

@@ -21,6 +21,10 @@ from .protocol import Features
 
 _PROBE = 10_000  # number of states after which a run stops looking
 _SQUEEZE = 711.0  # arcsinh of the largest number
+_FINE = (
+    2.0**16
+)  # steps of floating-point numbers that a box must be wide, so that places within it can be told apart
+_LARGEST_WHOLE = 2.0**53
 _ROUNDING = 1e-6  # of the box's width: not reported, since some simulators compute in single precision
 
 
@@ -49,10 +53,23 @@ class Box:
             "periodic": as_flags("Box", self.periodic, len(low)),
             "whole": whole,
         }
+        most = np.maximum(np.abs(low), np.abs(high))
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide, fine = np.isfinite(high - low) | np.isinf(most), high - low > _FINE * np.spacing(most)
+        for i in np.flatnonzero(~wide | ~(fine | np.isinf(most))):
+            raise InputError(
+                f"`Box`: coordinate {i} goes from {low[i]:.17g} to {high[i]:.17g}, which is too "
+                f"{'narrow' if wide[i] else 'wide'} for numbers of 64 bits. Give the coordinate in other units."
+            )
         for i in np.flatnonzero(fields["periodic"] & ~np.isfinite(high - low)):
             raise InputError(
                 f"`Box(periodic=...)`: coordinate {i} is periodic, and goes from {low[i]:g} to {high[i]:g}. Give one "
                 "period, such as -pi to pi for an angle."
+            )
+        for i in np.flatnonzero(whole & np.isfinite(most) & (most > _LARGEST_WHOLE)):
+            raise InputError(
+                f"`Box(whole=...)`: coordinate {i} goes from {low[i]:g} to {high[i]:g}, and above 2^53 numbers of 64 bits "
+                "skip whole ones. Count from another zero, or leave it out of `whole`."
             )
         for i in np.flatnonzero(whole & (_fraction(low) | _fraction(high))):
             raise InputError(

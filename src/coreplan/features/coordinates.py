@@ -57,12 +57,11 @@ class Coordinates:
 
     def __call__(self, states: States) -> FloatArray:
         states = plain("the states", states, InputError)
-        rows = states.reshape(len(states), -1) if states.ndim and states.size else states
-        D = self.bounds.dimension
+        rows, D = states, self.bounds.dimension
         if rows.ndim != 2 or rows.shape[1] != D or rows.dtype.kind not in "fiub":
             raise FeatureError(
-                f"The box has {D} coordinates, and states have shape {states.shape[1:]} and dtype {states.dtype}. Give "
-                "bounds for every number of a state."
+                f"The box has {D} coordinates, and a state has shape {states.shape[1:]} and dtype {states.dtype}. A state "
+                f"must be {D} numbers, shape ({D},): give bounds for each, and let the simulator return them in one row."
             )
         self._require_whole(rows)
         low, high = self.bounds.edges

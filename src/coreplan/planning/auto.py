@@ -129,7 +129,9 @@ class _Chain:
 
     def go(self, epsilon: Any) -> Plan:
         first = pick(self.problem, self.core)
-        planner, share = first.planner, None if self.budget is None else max(int(FIRST * self.budget), 1)
+        planner, share = first.planner, self.budget
+        if share is not None and self.problem.bounds is None:  # else nothing could come after `Refine`
+            share = max(int(FIRST * share), 1)
         if epsilon is None and "epsilon" in planner.options():
             epsilon = ACCURACY  # what it does not need is left for others
         standing = self._stage(self.problem, planner, share, self.core, epsilon=epsilon)

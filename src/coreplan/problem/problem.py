@@ -185,9 +185,15 @@ class Problem:
 
     def _take_box(self) -> None:
         """Where there are bounds in place of features, the features are the state's coordinates."""
-        if self.horizon is not None and (
-            self.features is None or (isinstance(self.features, Features) and bounds_of(self.features))
-        ):
+        bounds_only = self.features is None or (
+            isinstance(self.features, Features) and bounds_of(self.features)
+        )
+        if self.mask is not None and bounds_only:
+            raise InputError(
+                "`Problem(mask=...)` needs features. With bounds only, the planner makes states of its own, and cannot know "
+                "which actions they have: let a forbidden action do nothing, or give features."
+            )
+        if self.horizon is not None and bounds_only:
             raise InputError(
                 "`Problem(horizon=...)` needs features. With bounds only, let the state have the time as a whole coordinate."
             )

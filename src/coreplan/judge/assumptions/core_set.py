@@ -37,6 +37,12 @@ def features(problem: Problem, pool: Pool) -> tuple[Measurement, ...]:
 
 
 def no_core(problem: Problem, pool: Pool) -> Measurement:
+    if problem.bounds is not None:
+        return Measurement(
+            "core set", math.nan, GREY,
+            f"the problem has bounds on {problem.bounds.dimension} numbers and no features. Plan with `refine`, which makes "
+            "features and an exact core set.",
+        )  # fmt: skip
     rank = _rank(pool.features, problem.features.dimension)
     return Measurement(
         "core set", 0.0, RED,

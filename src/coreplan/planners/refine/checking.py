@@ -106,7 +106,14 @@ def _check_samples(state: State, A: int) -> None:
 def _check_chains(state: State, A: int) -> None:
     checks.require_within(state, 0.0, 1.0, "step_weight")
     c, k = len(state.chain_t), len(state.step_x)
-    chains = (state.chain_states, state.chain_x, state.chain_sum, state.chain_kind, state.chain_start)
+    chains = (
+        state.chain_states,
+        state.chain_x,
+        state.chain_sum,
+        state.chain_kind,
+        state.chain_start,
+        state.chain_stay,
+    )
     steps = (state.step_action, state.step_reward, state.step_end, state.step_weight)
     scouts = state.phase == SCOUT
     if any(len(part) != c for part in chains) or any(len(part) != k for part in steps):

@@ -14,15 +14,26 @@ from ..protocol import Planner
 from .growth import base_level, q_values
 from .samples import moved_parts
 from .scouting import provisional
-from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, State, as_opaque, coordinates
+from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, State, as_opaque, coordinates, kept_chains
 
 POOL = 64  # initial states drawn at a time
 PROBES = 8  # initial states at which every action is tried twice: how random is the simulator?
 FEW = 4  # samples where the noise cannot be compared with a cell: ends, or too few probes
-CALM = 0.25  # of a cell: noise in the mean of a pair's samples that is no harm
+CALM = 0.5  # of a cell: noise in the mean of a pair's samples that is no harm
 LENGTH = 3.0  # horizons 1 / (1 - gamma) after which a chain is cut
 UNKNOWN = 1e9  # less the round: the score of a policy of which no chain has ended
 LAST = 0.12  # share of the budget for the comparison at the end
+ROOM = 1.25  # chains are taken to be this much longer than the mean of those before
+LEAST = 8  # rollouts of each policy that should be affordable at the end; else fewer policies are compared
+CLEARLY = 1.5  # standard errors by which a policy must earn more than the last to be taken instead
+
+
+def clearly_positive(gaps: FloatArray, errors: float) -> Any:
+    """Whether the mean of differences `[..., c]` is more than so many standard errors above 0; one alone never is."""
+    c = gaps.shape[-1]
+    if c < 2:
+        return np.zeros(gaps.shape[:-1], dtype=bool)
+    return gaps.mean(axis=-1) > errors * gaps.std(axis=-1, ddof=1) / math.sqrt(c)
 
 
 class Comparing(Planner):
@@ -170,14 +181,15 @@ class Comparing(Planner):
         """The next comparison: all kept policies from common initial states, if there are queries for it."""
         left = self.setup.budget - state.told
         first = state.final.shape[1] == 0
-        length = self._T if state.length == 0 else min(max(state.length * 1.5, 1.0), self._T)
-        who = np.flatnonzero(state.kept_score > -np.inf)
-        if not first:  # the better half goes on
-            means = np.nanmean(state.final[who], axis=1)
-            who = np.sort(who[np.argsort(-means, kind="stable")[: max((len(who) + 1) // 2, 2)]])
+        length = self._T if state.length == 0 else min(max(state.length * ROOM, 1.0), self._T)
         affordable = int(left / length)
-        if affordable < len(who):
-            who = np.sort(who[np.argsort(-state.kept_score[who], kind="stable")[:affordable]])
+        who = np.flatnonzero(state.kept_score > -np.inf)
+        if first:  # so many that each can be rolled out a few times; the last has the score infinity
+            most = max(affordable // LEAST, 2)
+            who = np.sort(who[np.argsort(-state.kept_score[who], kind="stable")[:most]])
+        else:  # the better half goes on, and the last
+            means = np.where(who == KEPT, np.inf, np.nanmean(state.final[who], axis=1))
+            who = np.sort(who[np.argsort(-means, kind="stable")[: max((len(who) + 1) // 2, 2)]])
         c = min(int(affordable / max(len(who), 1) / (1 if len(who) <= 2 else 2) + 0.5), POOL)
         c = min(c, affordable // max(len(who), 1))
         if c == 0 or len(who) <= 1 or state.final.shape[1] >= 1024:
@@ -188,23 +200,24 @@ class Comparing(Planner):
         return state._replace(
             phase=LAST_ROLL, chain_states=state.pool_states[start].copy(), chain_x=state.pool_x[start].copy(),
             chain_t=np.zeros(len(start), dtype=np.int64), chain_sum=np.zeros(len(start)), chain_kind=np.tile(who, c),
-            chain_start=start + state.final.shape[1], kept_score=score,
+            chain_start=start + state.final.shape[1], chain_stay=np.zeros(len(start), dtype=np.int64), kept_score=score,
             final=np.concatenate([state.final, np.full((KEPT + 1, c), np.nan)], axis=1),
         )  # fmt: skip
 
     def _compared(self, state: State, over: Any, value: FloatArray) -> State:
         state.final[state.chain_kind[over], state.chain_start[over]] = value[over]
         on = ~over
-        names = ("states", "x", "t", "sum", "kind", "start")
-        state = state._replace(**{f"chain_{name}": getattr(state, f"chain_{name}")[on] for name in names})
+        state = kept_chains(state, on)
         if on.any() and int(on.sum()) <= self.setup.budget - state.told:
             return state
         return self._chosen(state) if on.any() else state._replace(phase=LAST_DRAW)
 
     def _chosen(self, state: State) -> State:
-        """The policy with the largest mean over the initial states from which all have finished; ties to the last."""
+        """The last policy, which knows most; or the best, if it earns clearly more from the same initial states."""
         who = np.flatnonzero(state.kept_score > -np.inf)
-        good = np.isfinite(state.final[who]).all(axis=0)
-        means = state.final[who][:, good].mean(axis=1) if good.any() else np.zeros(len(who))
-        best = who[len(who) - 1 - int(np.argmax(means[::-1]))]
-        return state._replace(phase=DONE, chosen=int(best))
+        found = state.final[:, np.isfinite(state.final[who]).all(axis=0)]
+        if found.shape[1] == 0:
+            return state._replace(phase=DONE, chosen=KEPT)
+        best = int(who[np.argmax(found[who].mean(axis=1))])
+        better = clearly_positive(found[best] - found[KEPT], CLEARLY)
+        return state._replace(phase=DONE, chosen=best if better else KEPT)

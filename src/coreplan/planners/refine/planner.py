@@ -168,6 +168,13 @@ class Refine(Rolling):
                 f"Refine must be able to make states: they must be {D + self._terminal} numbers, its coordinates"
                 f"{' and the terminal column' if self._terminal else ''}; got {pool[0].size} of dtype {pool.dtype}."
             )
+        fractional = np.flatnonzero(~self.setup.box.whole)
+        if pool.dtype.kind in "iu" and len(fractional):
+            raise InputError(
+                f"The states are whole numbers ({pool.dtype}), and coordinate {fractional[0]} of the box is not declared "
+                "so: states between whole numbers could not be simulated. Declare it, whole=[True, ...], or let the "
+                "simulator take and return floats."
+            )
         state = state._replace(pool_states=pool.copy(), pool_x=x, pool_used=0)
         if state.phase == BEGIN and not self.setup.box.finite.all():
             return first_scouts(state, int(SCOUTS * self.setup.budget))

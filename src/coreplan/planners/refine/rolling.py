@@ -9,15 +9,18 @@ import numpy as np
 
 from ...base import FloatArray, IntArray
 from ...simulate import Answers
-from .comparing import LAST, POOL
+from .comparing import LAST, POOL, ROOM, clearly_positive
 from .growth import Cells, Steps, q_values, split_leaves, split_scores
 from .samples import doubtful_pairs
 from .sampling import BASE, Sampling
-from .state import DRAW, LAST_ROLL, ROLL, TRY, State, joined
+from .state import DRAW, LAST_ROLL, ROLL, TRY, State, joined, kept_chains
 
 TRIALS = 0.08  # share of the budget for trying how long an action should be held
 UNCLEAR = 2  # rounds after which a hold is taken although all earn the same
 AGAIN = 0.25  # share of a round's samples that goes to pairs that have some, at most
+STAYS = (
+    10  # steps in one place after which a chain is over, where the simulator is random; else one is enough
+)
 RANDOM = 0.15  # of the actions of every third chain
 
 
@@ -29,10 +32,9 @@ def chosen_hold(returns: FloatArray) -> tuple[int, bool]:
     """
     means = returns.mean(axis=1)
     gap = returns[np.argmax(means)] - returns
-    error = gap.std(axis=1) / np.sqrt(gap.shape[1])
     if len(returns) > 1 and np.ptp(means) <= 1e-9 * max(np.abs(means).max(), 1e-9):
         return len(returns) - 1, False
-    return int(np.argmax(gap.mean(axis=1) <= error)), True
+    return int(np.argmax(~clearly_positive(gap, 1.0))), True
 
 
 class Rolling(Sampling):
@@ -82,7 +84,7 @@ class Rolling(Sampling):
         return state._replace(
             quota=max(state.trial_quota, c), pool_used=c, chain_states=state.pool_states[:c].copy(),
             chain_x=state.pool_x[:c].copy(), chain_t=none, chain_sum=np.zeros(c), chain_kind=none.copy(),
-            chain_start=np.arange(c),
+            chain_start=np.arange(c), chain_stay=none.copy(),
         )  # fmt: skip
 
     def _tried(self, state: State, over: Any, value: FloatArray) -> State:
@@ -92,8 +94,7 @@ class Rolling(Sampling):
         found[state.chain_start[: len(value)][over]] = value[over]
         on = np.append(~over, np.ones(len(state.chain_t) - len(value), dtype=bool))
         state = joined(state, "", lengths=state.chain_t[~on].astype(float))
-        names = ("states", "x", "t", "sum", "kind", "start")
-        state = state._replace(**{f"chain_{name}": getattr(state, f"chain_{name}")[on] for name in names})
+        state = kept_chains(state, on)
         if on.any() and state.quota > 0:
             return state
         state = self._keep(state, float(found.mean()))
@@ -101,12 +102,12 @@ class Rolling(Sampling):
             return self._solved(state._replace(trial=state.trial + 1))
         k, clear = chosen_hold(state.trial_returns)
         decided = clear or state.rounds >= UNCLEAR
-        state = state._replace(**{f"chain_{name}": getattr(state, f"chain_{name}")[:0] for name in names})
+        state = kept_chains(state, slice(0))
         return self._solved(state._replace(trial=k, hold=self._holds[k] if decided else -1))
 
     def _chains(self, state: State) -> State:
         """Begin a round: new chains, if they can come to their ends; else those of the last round go on."""
-        length = state.length if state.length > 0 else self._T
+        length = min(ROOM * state.length, self._T) if state.length > 0 else self._T
         c = min(int(np.clip(state.quota // length, 2, 24)), max(state.quota, 1))
         old = min(len(state.chain_t), c) if state.quota < 2 * length else 0
         new = c - old
@@ -115,6 +116,7 @@ class Rolling(Sampling):
         joint = {
             "states": state.pool_states[:new], "x": state.pool_x[:new], "t": np.zeros(new, dtype=np.int64),
             "sum": np.zeros(new), "kind": np.zeros(new, dtype=np.int64), "start": np.zeros(new, dtype=np.int64),
+            "stay": np.zeros(new, dtype=np.int64),
         }  # fmt: skip
         chains: dict[str, Any] = {
             f"chain_{name}": (
@@ -145,7 +147,9 @@ class Rolling(Sampling):
         state.chain_sum[:size] += weight * r
         t += 1
         same = (answers.next_states == state.chain_states[:size]).reshape(size, -1).all(axis=1)
-        stuck = ~end & same & (not answers.drew)
+        stay = state.chain_stay[:size]
+        stay[:] = np.where(same, stay + 1, 0)
+        stuck = ~end & (stay >= (STAYS if answers.drew else 1))
         tail = np.where(end, state.end_value, np.where(stuck, r / (1.0 - gamma), 0.0))
         over = end | stuck | (t >= self._T)
         value = state.chain_sum[:size] + gamma ** t.astype(float) * tail
@@ -164,6 +168,7 @@ class Rolling(Sampling):
             j = state.pool_used % len(state.pool_x)
             state.chain_states[i], state.chain_x[i] = state.pool_states[j], state.pool_x[j]
             state.chain_t[i], state.chain_sum[i], state.chain_start[i] = 0, 0.0, state.rounds
+            state.chain_stay[i] = 0
             state = state._replace(pool_used=state.pool_used + 1)
         return state if state.quota > 0 else self._split(state)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...base import CoverageWarning, FloatArray, IntArray
 from ...features import Box
 from ...simulate import Answers
-from .state import SCOUT, State, joined
+from .state import SCOUT, State, joined, kept_chains
 
 CHAINS = 16  # scouts at most
 LONG = 50  # steps that each should make
@@ -38,7 +38,7 @@ def first_scouts(state: State, queries: int) -> State:
     return state._replace(
         phase=SCOUT, quota=max(queries, 1), pool_used=c, chain_states=state.pool_states[:c].copy(),
         chain_x=state.pool_x[:c].copy(), chain_t=none, chain_sum=np.zeros(c), chain_kind=none.copy(),
-        chain_start=none.copy(), step_y=state.pool_x.copy(),
+        chain_start=none.copy(), chain_stay=none.copy(), step_y=state.pool_x.copy(),
     )  # fmt: skip
 
 
@@ -85,8 +85,4 @@ def found_bounds(state: State, given: Box) -> State:
         CoverageWarning,
         stacklevel=2,
     )
-    empty = state.chain_t[:0]
-    return state._replace(
-        low=low, high=high, step_y=state.step_y[:0], chain_states=state.chain_states[:0], chain_x=state.chain_x[:0],
-        chain_t=empty, chain_sum=state.chain_sum[:0], chain_kind=empty, chain_start=empty,
-    )  # fmt: skip
+    return kept_chains(state, slice(0))._replace(low=low, high=high, step_y=state.step_y[:0])

@@ -70,6 +70,7 @@ class State(NamedTuple):
     chain_start: (
         IntArray  # [c], number of the initial state at the end; before, the round in which the chain began
     )
+    chain_stay: IntArray  # [c], steps since the state last changed
     trial_returns: (
         FloatArray  # [h, c], what the policies of the holds tried so far have earned, chain by chain
     )
@@ -91,6 +92,15 @@ class State(NamedTuple):
     chosen: int  # number of the policy that is returned, -1: the current one
 
 
+CHAIN = (
+    "states",
+    "x",
+    "t",
+    "sum",
+    "kind",
+    "start",
+    "stay",
+)  # what there is of every chain: chain_states, chain_x, ...
 FIXED = ("kept_cells", "kept_nodes", "kept_score", "low", "high")
 GROWING = frozenset(
     name
@@ -111,7 +121,7 @@ def fresh_state(box: Box) -> State:
         pending=whole, theta=none, pair=whole, first=whole, R=none, y=rows, end=flags, batch=whole, batch_pair=whole,
         walk_step=0, walk_sample=whole, walk_R=none, walk_y=rows, walk_end=flags, held=whole, held_sum=none,
         held_states=none, pool_states=none, pool_x=rows, pool_used=0, chain_states=none, chain_x=rows, chain_t=whole,
-        chain_sum=none, chain_kind=whole, chain_start=whole, trial_returns=np.zeros((0, 0)),
+        chain_sum=none, chain_kind=whole, chain_start=whole, chain_stay=whole, trial_returns=np.zeros((0, 0)),
         step_x=rows, step_action=whole, step_reward=none, step_y=rows,
         step_end=flags, step_weight=none, returns=none, lengths=none, kept_cells=kept, kept_nodes=kept.copy(),
         kept_score=np.full(KEPT + 1, -np.inf), kept_theta=np.zeros((KEPT + 1, 0)), final=np.zeros((KEPT + 1, 0)), chosen=-1,
@@ -133,6 +143,11 @@ def as_opaque(x: FloatArray, like: States, terminal: bool) -> States:
     rows = np.concatenate([x, np.zeros((len(x), 1))], axis=1) if terminal else x
     rows = np.rint(rows) if like.dtype.kind in "iu" else rows
     return np.ascontiguousarray(rows.reshape(len(x), *like.shape[1:]).astype(like.dtype))
+
+
+def kept_chains(state: State, keep: Any) -> State:
+    """The state with some of its chains, which `keep` tells: a slice or an array of flags."""
+    return state._replace(**{f"chain_{name}": getattr(state, f"chain_{name}")[keep] for name in CHAIN})
 
 
 def joined(state: State, prefix: str, **more: Any) -> State:
