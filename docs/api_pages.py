@@ -97,7 +97,7 @@ def rewritten(lines: list[str]) -> list[str]:
         if line.startswith("@@"):
             found += ["", f"**{line[2:]}**", ""]
             listing = True
-        elif listing and (entry := re.match(r"([\w*][\w ,*]*): (.*)", line)):
+        elif listing and (entry := re.match(r"([\w*][\w ,*()]*): (.*)", line)):
             found += [f"``{entry[1]}``", f"    {escaped(entry[2])}"]
         else:
             outdented = line and not line.startswith(" ") and found and found[-1].startswith(" ")

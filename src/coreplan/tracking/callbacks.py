@@ -34,8 +34,10 @@ class RunInfo:
 class Callbacks:
     """All callbacks of one call of `plan`. One that raises is given up with one warning, and the run goes on without it.
 
-    A callback is any object with one or more of these methods:
+    A callback is any object with one or more of these methods.
 
+    Methods
+    -------
     on_start(info): a `RunInfo`, before the first query of a session. With planner="auto" once per stage.
     on_row(row): a dict, with a row of the trace: "row" (its number, from 0), "queries", "seconds" and the planner's own
         numbers; NaN for what is not known. About 200 per run.
