@@ -106,7 +106,7 @@ def plan(
         int | None,
         Count(
             "Queries, besides the budget, for the checks and trajectories of the report in --out: by default 20,000 of a "
-            "compiled simulator, else 2,000; 0: none."
+            "compiled simulator, else a tenth of what the plan took, at most 2,000; 0: none."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -76,7 +76,7 @@ def of_plan(out: str, problem: Problem, result: Plan, given: str, queries: int |
     spent = 0
     try:
         if not result.stopped_by:
-            spent = measure(out, problem, result.policy, result.core, queries=queries)
+            spent = measure(out, problem, result.policy, result.core, queries=queries, paid=result.queries)
     except (CoreplanError, MemoryError) as error:
         say(f"The report has no checks or trajectories: {error}")
     except KeyboardInterrupt:

@@ -92,19 +92,22 @@ def _episode(found: Trajectories, i: int) -> Trajectory:
 
 def measure(
     folder: str | Path, problem: Problem, policy: SoftmaxPolicy, core: CoreSet | None = None, *,
-    queries: int | None = None, seed: int = 0,
+    queries: int | None = None, paid: int | None = None, seed: int = 0,
 ) -> int:  # fmt: skip
     """Measure what a report shows besides a run's own files, and keep it in the folder; returns the queries that it took.
 
     By default 20,000 queries of a compiled simulator, and 2,000 of any other, which may be slow, or of
     one with more than 2,000 core pairs, where the checks themselves take long. Up to 1,000 of them go to
     trajectories of the policy, a fifth at most, and the rest to the checks of the assumptions. 0: nothing is measured.
+    `paid`: what the run took; a simulator that may be slow is then asked for a tenth of that at most.
     """
     queries = as_count("measure", least=0, optional=True, queries=queries)
     as_kind("measure", Problem, "a Problem", problem=problem)
     if queries is None:
         small = problem.compiled and (core is None or len(core) <= _LARGE)
         queries = QUERIES if small else QUERIES_SLOW
+        if paid is not None and not problem.compiled:  # each query may cost time or money
+            queries = min(queries, paid // 10)
     seen = with_own_features(problem, policy)
     taken = 0
     if queries >= 1:
