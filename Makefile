@@ -12,12 +12,11 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The long tests, the site, the package, and every other test with the oldest libraries.
+# The long tests, the site and the package.
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
 	$(MAKE) docs
 	$(MAKE) dist
-	$(MAKE) test-oldest
 
 # The site, in build/site/index.html: notebooks are executed, every link between pages is checked, a warning is an error.
 docs: $(VENV)/.installed-docs
@@ -33,8 +32,9 @@ dist: $(DIST)/.installed
 docs-links: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -c docs -b linkcheck . build/links
 
-# The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12). Two versions of Numba that share
-# a cache overwrite each other's, so this one has its own. Pages show what the newest libraries print.
+# The same tests with the oldest libraries that pyproject.toml allows (Python 3.11 or 3.12), a target of its own since it takes
+# as long as `make test`. Two versions of Numba that share a cache overwrite each other's, so this one has its own. Pages
+# show what the newest libraries print.
 test-oldest: $(OLDEST)/.installed-test
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/numba COREPLAN_LIBRARIES=oldest \
 	  $(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
