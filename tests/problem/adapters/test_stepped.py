@@ -34,7 +34,7 @@ def walk(env, actions, seed=0):
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")  # of spaces without bounds, in which no number is wrong
 @pytest.mark.parametrize("name", ZOO)
 def test_gymnasium_accepts_every_problem_of_the_zoo(name):
-    check_env(gym.make(f"coreplan/{name}-v0").unwrapped)
+    check_env(gym.make(f"coreplan.envs:coreplan/{name}-v0").unwrapped)
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
