@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
     from . import lp as lp
     from . import planners as planners
     from . import planning as planning
+    from . import plots as plots
     from . import policy as policy
     from . import problem as problem
     from . import report as report
@@ -162,6 +163,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
         "CoreMirror", "Grow", "OptimisticPrimalDual", "PlugIn", "PrimalDual", "Refine", "SampledLP", "Search", "Status",
     ),
     "planning": ("Plan", "load_run", "plan"),
+    "plots": (),
     "policy": ("SoftmaxPolicy", "load_policy"),
     "problem": (
         "CompiledModel", "FunctionModel", "Model", "NoiseModel", "Problem", "ScalarModel", "from_gymnasium",

@@ -44,7 +44,7 @@ def test_plan_json_is_one_line_with_every_field(tmp_path):
     )
     assert done.stdout.count("\n") == 1
     record = json.loads(done.stdout)
-    assert set(record) == FIELDS
+    assert set(record) == FIELDS | {"report", "report_queries"}
     assert 59_000 < record["queries"] <= 60_000 and record["status"] == "finished" and record["seed"] == 3
     assert record["gap"] == pytest.approx(record["optimum"] - record["value"])
     assert record["sub"] == pytest.approx(record["gap"] / (record["optimum"] - record["uniform"]))

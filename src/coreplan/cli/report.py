@@ -33,7 +33,7 @@ def report(
 
     A run that is unfinished, damaged or old gives a page of what there is, which says what is missing.
     """
-    from ..base import InputError, as_count, check_seed
+    from ..base import InputError, as_count, check_seed, printable
     from ..problem import problem_by_name
     from ..report import facts_of, measure, write_report
 
@@ -60,7 +60,7 @@ def report(
         print_json({"report": str(file), "bytes": file.stat().st_size, "runs": list(runs), "queries": spent})
     else:
         write(
-            f"{file}, {file.stat().st_size / 1e3:,.0f} kB{f'; {spent:,} queries measured for it' if spent else ''}"
+            f"{printable(str(file))}, {file.stat().st_size / 1e3:,.0f} kB{f'; {spent:,} queries measured for it' if spent else ''}"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import InputError, States, as_count, as_text, nearest, shown
+from ..base import InputError, States, as_count, as_kind, as_text, nearest, shown
 from ..features import at_time, clock_of
 from .horizon import rows_of
 from .names import Names
@@ -26,6 +26,8 @@ def typed_state(
     the state has not ended. Without a problem the numbers are the state; `names` are then those of its coordinates.
     """
     text, step = as_text("typed_state", text=text), as_count("typed_state", least=0, step=step)
+    as_kind("typed_state", Problem, "a Problem", optional=True, problem=problem)
+    as_kind("typed_state", Names, "the names of a problem", optional=True, names=names)
     names = names or (Names() if problem is None else problem.names)
     row = np.array([_numbers(text, names)])
     if problem is None:

@@ -104,6 +104,8 @@ class Files:
         kind = given.one(
             ("bytes", "numbers", "numbers", "container", "thing")
             if path.name in NPZ
+            else ("bytes", "thing")
+            if path.name in PAGE
             else ("bytes", "text", "text", "thing")
         )
         if kind == "bytes":

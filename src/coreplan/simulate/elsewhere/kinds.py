@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from ...base import InputError, nearest, shown
+from ...base import InputError, as_count, nearest, shown
 from .engine import Engine
 from .on_ray import ray
 
@@ -55,6 +55,7 @@ def given(
         raise InputError(
             f"`executor` must be a concurrent.futures.Executor, or {', '.join(sorted(NAMES))}; got {shown(executor)}."
         )
+    workers = as_count("given", optional=True, workers=workers)
     most = workers or getattr(executor, "_max_workers", None)
     return Engine(type(executor).__name__, lambda: executor, workers=most, timeout=timeout, retries=retries)
 
