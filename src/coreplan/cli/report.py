@@ -59,9 +59,8 @@ def report(
     if as_json:
         print_json({"report": str(file), "bytes": file.stat().st_size, "runs": list(runs), "queries": spent})
     else:
-        write(
-            f"{printable(str(file))}, {file.stat().st_size / 1e3:,.0f} kB{f'; {spent:,} queries measured for it' if spent else ''}"
-        )
+        measured = f"; {spent:,} queries measured for it" if spent else ""
+        write(f"{printable(str(file))}, {file.stat().st_size / 1e3:,.0f} kB{measured}")
 
 
 def of_plan(out: str, problem: Problem, result: Plan, given: str, queries: int | None) -> dict[str, Any]:
