@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DIST := .venv-dist
 
-.PHONY: demo test test-all test-oldest lint docs docs-links dist clean
+.PHONY: demo test test-all test-apart test-oldest lint docs docs-links dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
@@ -12,11 +12,15 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The long tests, the site and the package.
+# Tests that take minutes and start other programs: browsers, worker processes, JavaScript.
+APART := tests/report/test_browser.py tests/simulate/test_workers.py tests/export
+
+# The long tests. Apart from them: `test-apart`, `docs`, `dist` and `test-oldest`.
 test-all: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m long
-	$(MAKE) docs
-	$(MAKE) dist
+	$(BIN)/python -m pytest -m long $(addprefix --ignore=,$(APART))
+
+test-apart: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m long $(APART)
 
 # The site, in build/site/index.html: notebooks are executed, every link between pages is checked, a warning is an error.
 docs: $(VENV)/.installed-docs
