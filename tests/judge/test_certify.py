@@ -12,8 +12,10 @@ import pytest
 
 import coreplan
 from coreplan import Certificate, CoreSet, InputError, SoftmaxPolicy, certify
+from coreplan.features import one_hot
 from coreplan.judge import optimal_values
 from coreplan.judge.certificate import upper
+from coreplan.problem import Tabular, tabular_model
 from helpers.policies import EXACT, near_optimal, uniform
 
 
@@ -25,13 +27,13 @@ def test_certificates_cover(spec):
         c = certify(problem, None, policy, queries=10_000, confidence=0.999, seed=seed)
         assert c.lower <= c.exact.value + 1e-12 and c.upper >= c.exact.optimum - 1e-12
         assert c.holds and c.queries <= 10_000 and c.initial_draws > 0
-        assert c.gap == c.upper - c.lower >= c.exact.gap - 1e-12
+        assert c.gap == min(c.upper + c.condition.unseen, 1.0) - c.lower >= c.exact.gap - 1e-12
 
 
 def test_width_on_random_linear():
     problem = coreplan.make("random-linear")
     c = certify(problem, None, near_optimal(problem), queries=50_000)
-    assert c.gap <= 0.05 * (c.exact.optimum - c.exact.uniform)
+    assert c.upper - c.lower <= 0.05 * (c.exact.optimum - c.exact.uniform)
     assert 49_000 <= c.queries <= 50_000
     assert "within" in c.sentence and any("linear" in a for a in c.assumes)
 
@@ -111,6 +113,20 @@ def test_what_passes_unseen_is_covered_by_what_may_be_unseen(seed):
     assert c.holds and c.upper < optimum <= c.upper + c.condition.unseen
     assert f"{c.condition.unseen:.3g} would have passed unseen" in " ".join(c.assumes)
     assert c.as_dict()["condition"]["unseen"] == c.condition.unseen and "unseen" in c.sentence
+    assert c.gap >= min(optimum, c.upper + c.condition.unseen) - c.lower  # the gap contains it
+
+
+def test_optimal_pairs_without_chance():
+    """State 0 pays .5 for ever; its other action leads to state 1, which pays nothing. The optimum is .5.
+
+    Where the optimal pairs have no chance, the estimate has no noise to weigh the other pairs against; the bound was 1.
+    """
+    P = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.1, 0.9]])
+    table = Tabular(np.arange(2), np.array([[0.5, 0.5], [0.0, 0.0]]), np.array([1.0, 0.0]), P)
+    pairs = (np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    problem = coreplan.Problem(tabular_model(table), one_hot(2, 2), 0.9, core_pairs=pairs)
+    policy = SoftmaxPolicy(np.array([1.0, 0.0, 0.0, 1.0]), np.inf, problem.features)
+    assert 0.5 <= certify(problem, None, policy, queries=20_000).upper <= 0.501
 
 
 def test_bounds_that_cross_are_no_certificate(monkeypatch):

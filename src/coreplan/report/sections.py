@@ -317,7 +317,7 @@ def _reading(facts: Facts) -> str:
     if c is not None and c.gap is not None:
         text += (
             " The shaded band is certified: the policy is worth no less than its left edge, and no policy more than its "
-            "right."
+            "right, as far as the features describe the process exactly."
         )
     return text
 

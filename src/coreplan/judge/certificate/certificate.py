@@ -57,7 +57,7 @@ class Certificate:
 
     `holds` tells whether the assumptions were found true as far as they could be checked. False means that `upper` is no
     bound, and `gap` is None; True means that no violation was found. Misspecification of up to `condition.unseen` may have
-    gone unnoticed: add it to `upper` to cover it. Values are normalised, in [0, 1].
+    gone unnoticed: `upper` does not cover it, `gap` does. Values are normalised, in [0, 1].
 
     Where there is no core set, or one too large, only `lower` is known: `upper`, `holds`, `condition` and `gap` are None,
     and the last of `assumes` says why.
@@ -75,8 +75,13 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """The policy is at most this much worse than the optimum; None if the condition does not hold or is not known."""
-        return self.upper - self.lower if self.holds and self.upper is not None else None
+        """The policy is at most this much worse than the optimum; None if the condition does not hold or is not known.
+
+        It is upper + unseen - lower: it allows for what the check of the condition could have missed. No value exceeds 1.
+        """
+        if not self.holds or self.upper is None or self.condition is None:
+            return None
+        return min(self.upper + self.condition.unseen, 1.0) - self.lower
 
     @property
     def sentence(self) -> str:
@@ -89,8 +94,9 @@ class Certificate:
         if self.gap is not None:
             return (
                 f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
-                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f}, if the assumptions are true. No "
-                f"violation was found; residuals of up to {self.condition.unseen:.2g} could pass unseen and would add to it."
+                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f} if the assumptions are true. No violation "
+                f"was found; residuals of up to {self.condition.unseen:.2g} could pass unseen, which the "
+                f"{self.gap:.6f} allow for."
             )
         return (
             f"No certificate: the condition does not hold, so {self.upper:.6f} is no bound on the optimum. The policy's "
@@ -278,7 +284,7 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     if c.excess:
         linear += f"; upper is raised by {c.excess:.3g}, the most that residuals may be there, assuming that none is larger"
     else:
-        linear += f"; up to {c.unseen:.3g} would have passed unseen there: add it to upper to cover it"
+        linear += f"; up to {c.unseen:.3g} would have passed unseen there: the gap contains it, upper does not"
     crossed = (
         f"upper {upper:.6f} is below lower {lower:.6f}: an assumption is false, or the samples were unlucky",
     )

@@ -77,9 +77,9 @@ def make_rule(
         start, range_ = _ranges(basis, fit.theta, (fit.B * tau)[:, tau > 0], gamma)
         top = max((1 - gamma) * start - floor + (weight / share * range_).max(), 1e-9)
         bet = min(math.sqrt(2 * L / n) / S, STAKE / top)
-        slow = np.maximum(fit.sigma / np.sqrt(share) / S, bet * range_ / share / STAKE)
-        chi2 = (fit.sigma / np.sqrt(share) / S / slow) ** 2
-        price = (L / (bet * n) + 0.55 * bet * S**2 * chi2) * slow
+        E = math.sqrt(2 * L / n) / bet  # the spread for which the bet is best: S, or more if S is about 0
+        slow = np.maximum(fit.sigma / np.sqrt(share) / E, bet * range_ / share / STAKE)
+        price = L / (bet * n) * slow + 0.55 * bet * fit.sigma**2 / share / slow
         need = 1.1 * (_FLUCTUATION * fit.sigma * np.sqrt(1 / n_first + 1 / (n * share)) + price)
         # More than 1 is useless, and larger bonuses would lead to ever larger ones.
         need = np.minimum(need + np.abs(fit.delta + bonus), 1.0)
