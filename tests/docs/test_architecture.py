@@ -184,8 +184,9 @@ def test_core_features_are_factorised_in_one_file():
 
 
 @pytest.mark.parametrize("name", [n for n, p in PLANNERS.items() if p.needs_core])
-def test_core_features_are_factorised_at_most_once_per_run(name, monkeypatch):
-    """On eleven dependent core features, which are not on axes; one factorisation serves planner and watch."""
+def test_core_features_are_factorised_once_per_run_and_scale(name, monkeypatch):
+    """On eleven dependent core features, which are not on axes: as they are for the planner, and for the watch with every
+    column divided by its size."""
     calls, svd = [], np.linalg.svd
     monkeypatch.setattr(
         np.linalg, "svd", lambda a, *args, **more: calls.append(a.shape) or svd(a, *args, **more)
@@ -193,7 +194,7 @@ def test_core_features_are_factorised_at_most_once_per_run(name, monkeypatch):
     problem = coreplan.make("hard-linear")
     shape = coreplan.CoreSet.of(problem).features(problem.features).shape
     coreplan.plan(problem, planner=PLANNERS[name](), budget=800)
-    assert calls.count(shape) == 1
+    assert calls.count(shape) <= 2
 
 
 def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():

@@ -3,7 +3,7 @@
 from .coreset import CORE_FILE, CoreSet, pair_features
 from .coverage import HullWatch
 from .frame import Frame, Lift, into
-from .hull import convex_coefficients, hull_distances, is_inside, measurable
+from .hull import column_sizes, convex_coefficients, hull_distances, hull_errors, is_inside, measurable
 from .pools import Pool, all_actions, rollout_pool, uniform_pool
 from .selection import Selection, select
 
@@ -16,8 +16,10 @@ __all__ = [
     "Pool",
     "Selection",
     "all_actions",
+    "column_sizes",
     "convex_coefficients",
     "hull_distances",
+    "hull_errors",
     "into",
     "is_inside",
     "measurable",

@@ -17,6 +17,7 @@ from numba import njit
 from ..base import FloatArray, checks
 from ..features import UNAVAILABLE, Phi, as_sparse, available, dense, is_sparse, length, take
 from .frame import LARGEST, Frame
+from .hull import DUST, are_weights
 from .nearest import nearest
 
 COST = 0.01  # normalised value that features outside may cost over the horizon before a result is doubtful
@@ -31,9 +32,10 @@ _DIRECTIONS = 128  # number of directions in which features are compared with th
 class HullWatch:
     """Looks at features and remembers in `far` how far outside the hull of the core features the farthest one was.
 
-    `far` does not depend on the units of the features. If the core features are linearly independent, a feature vector
-    has unique coefficients over them, and `far` is the sum of their negative parts, the difference of their sum from 1, or
-    the part of the feature outside the core's span, whichever is largest. If they are dependent (m > d), `far` is the
+    `far` does not depend on the units of the features, column by column. If the core features are linearly independent, a
+    feature vector has unique coefficients over them, and `far` is the sum of their negative parts, the difference of their
+    sum from 1, or the part of the feature outside the core's span, whichever is largest; that part counts as 1 where its
+    column is zero in the whole core, since nothing is known of its size. If they are dependent (m > d), `far` is the
     distance from the hull after whitening (Phi~' Phi~ = I), in units of the longest core feature: a lower bound from a
     number of directions for all features, and exact for some of them.
     """
@@ -82,7 +84,7 @@ class HullWatch:
         """Measure a batch of features `[n, A, ...]`."""
         if self._axes is not None:
             index, weight = as_sparse(phi)
-            self.far = max(self.far, _beyond_axes(index, weight, *self._axes, is_sparse(phi)))
+            self.far = max(self.far, _beyond_axes(index, weight, self._axes, is_sparse(phi)))
         elif self._hull is not None and self.far <= self.tolerance:  # one alarm is enough
             rng = np.random.default_rng(self.rows)
             rows = _some_rows(phi, self.frame.d, self._hull.most, rng)
@@ -109,17 +111,17 @@ class HullWatch:
         )
 
     @cached_property
-    def _axes(self) -> tuple[FloatArray, float] | None:
-        """1 / c_j at coordinate i for core features c_j e_i, else 0, `[d]`; and the least |c_j|.
+    def _axes(self) -> FloatArray | None:
+        """1 / c_j at coordinate i for core features c_j e_i, else 0, `[d]`.
 
         None unless the core features are multiples of different unit vectors.
         """
-        axes = self.frame.axes
-        if axes is None or self.frame.rank < self.frame.m:
+        axes = self.frame.level.axes
+        if axes is None or len(np.unique(axes[0])) < self.frame.m:
             return None
         inverse = np.zeros(self.frame.d)
-        inverse[axes[0]] = 1.0 / axes[1]
-        return inverse, float(np.abs(axes[1]).min())
+        inverse[axes[0]] = 1.0 / (axes[1] * self.frame.tops[axes[0]])
+        return inverse
 
     @cached_property
     def _hull(self) -> _Hull | None:
@@ -131,22 +133,22 @@ class _Hull:
     """The hull of core features that are not multiples of unit vectors, and how far rows lie outside.
 
     It works in *white* coordinates: with Phi~ = white diag(s) Vt, a row phi becomes z = diag(1/s) Vt phi `[k]`. These do
-    not depend on the scale of the columns of Phi~ or on the choice of basis.
+    not depend on the choice of basis. All columns, of Phi~ and of the rows, are divided by those of Phi~ beforehand: then
+    neither what counts as a zero singular value nor distances from the span depend on units.
     """
 
     def __init__(self, frame: Frame) -> None:
         m, d = frame.m, frame.d
-        self.white, self.s, self.vt, _ = frame.factors  # [m, k], [k], [k, d]
-        self.column = np.abs(frame.matrix).max(axis=0)  # [d], the size of each column
-        self.unused = self.column == 0.0
-        self.column[self.unused] = self.column[self.column > 0].min()
+        self.sizes, level = frame.tops, frame.level
+        self.white, self.s, self.vt, _ = level.factors  # [m, k], [k], [k, d]
+        self.unused = ~frame.matrix.any(axis=0)
         k = len(self.s)
         self.independent = k == m
         self.size = float(np.linalg.norm(self.white, axis=1).max())
         # Features in single precision have relative errors of 1e-7 in each column; white coordinates amplify them.
         single = bool((frame.matrix == frame.matrix.astype(np.float32)).all())
         self.error = 4 * 2.0**-23 if single else 16 * 2.0**-52 * np.sqrt(d)
-        blown_up = float(np.sqrt((((self.vt * self.column) / self.s[:, None]) ** 2).sum()))
+        blown_up = float(np.sqrt(((self.vt / self.s[:, None]) ** 2).sum()))
         self.white_error = self.error * blown_up * (np.sqrt(m) if self.independent else 1.0 / self.size)
         U = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
         self.U = U / np.linalg.norm(U, axis=1, keepdims=True)  # [K, k]
@@ -166,6 +168,7 @@ class _Hull:
         """
         if len(rows) == 0:
             return 0.0, 0.0
+        rows = rows / self.sizes
         z = rows @ (self.vt.T / self.s)  # [n, k]
         far = self._off_span(rows, z)
         b = z @ self.white.T  # [n, m], coefficients over the core features, of least norm
@@ -197,10 +200,12 @@ class _Hull:
         return float(distance.max())
 
     def _off_span(self, rows: FloatArray, z: FloatArray) -> float:
-        """The largest entry of the rows' parts outside the span of the core features, relative to the column's size."""
-        rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) / self.column - self.error  # [d]
-        # A coordinate that is zero in all core features counts as 1, unless the row's entry is rounding.
-        rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > ROUNDING * self.column[self.unused]
+        """The largest entry of the rows' parts outside the span of the core features.
+
+        A coordinate that is zero in all core features counts as 1, unless the row's entry is rounding.
+        """
+        rest = np.abs(rows - (z * self.s) @ self.vt).max(axis=0) - self.error  # [d]
+        rest[self.unused] = np.abs(rows[:, self.unused]).max(axis=0) > (DUST if are_weights(rows) else 0.0)
         return float(max(rest.max(), 0.0))
 
     def _at_least(self, z: FloatArray) -> FloatArray:
@@ -215,31 +220,36 @@ class _Hull:
 
 
 @njit(cache=True, nogil=True)
-def _beyond_axes(index, weight, inverse, least, sparse):
+def _beyond_axes(index, weight, inverse, sparse):
     """For core features c_i e_i: how far the coefficients b_i = phi_i / c_i of the worst row are from convex ones.
 
-    That is the sum of negative coefficients and of entries off the core's coordinates, or |sum b - 1| if that is larger.
+    That is the sum of the negative ones, or |sum b - 1| if that is larger. Entries off the core's coordinates are in units
+    that nothing tells. If the other coefficients are convex but for a part that is missing to 1, this part is what they
+    stand for; otherwise they count as 1, unless they are rounding among weights that sum to 1.
     """
     worst = 0.0
     for n in range(weight.shape[0]):
         for a in range(weight.shape[1]):
             if weight[n, a, 0] == UNAVAILABLE:
                 continue
-            missing, total, size, signed = 0.0, 0.0, 0.0, False
+            negative, total, off, whole, signed = 0.0, 0.0, 0.0, 0.0, False
             for i in range(weight.shape[2]):
-                size = max(size, abs(weight[n, a, i]))
                 signed |= weight[n, a, i] < 0.0
             for i in range(weight.shape[2]):
                 w = weight[n, a, i]
                 if sparse and signed:  # entries of the same coordinate may cancel
                     w = _entry(index[n, a], weight[n, a], i)
                 c = inverse[index[n, a, i]]
+                whole += w
                 if c != 0.0:
-                    missing += max(-w * c, 0.0)
+                    negative += max(-w * c, 0.0)
                     total += w * c
-                elif abs(w) > 1e-9 * size:
-                    missing += abs(w) / least
-            worst = max(worst, missing, abs(total - 1.0))
+                else:
+                    off += abs(w)
+            worst = max(worst, negative, abs(total - 1.0))
+            dust = off <= DUST and not signed and abs(whole - 1.0) <= DUST
+            if off > 0.0 and not dust and (negative > 0.0 or total >= 1.0 - DUST):
+                worst = max(worst, 1.0)
     return worst
 
 

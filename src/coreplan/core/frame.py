@@ -16,7 +16,7 @@ from numba import njit
 from scipy.linalg import qr
 
 from ..base import FloatArray, InputError, IntArray
-from ..features import Phi, dense, entries, length, single_entries
+from ..features import Phi, column_bounds, dense, entries, length, over, single_entries
 
 LARGEST = 16_000_000  # the most entries m x d of a matrix to be factorised; 4,000 x 4,000 take about a minute
 RANK = 1e-10  # singular values below this fraction of the largest count as zero
@@ -57,6 +57,29 @@ class Frame:
         at, lengths = self.axes
         own = len(np.unique(at)) == self.m and (np.abs(lengths - 1.0) <= ROUNDING).all()
         return at if own else None
+
+    @cached_property
+    def simplex(self) -> tuple[IntArray, FloatArray] | None:
+        """Coordinates and lengths `[m]` if the core features are positive multiples of different unit vectors, else None."""
+        if self.axes is None:
+            return None
+        at, lengths = self.axes
+        return self.axes if len(np.unique(at)) == self.m and (lengths > 0.0).all() else None
+
+    @cached_property
+    def level(self) -> Frame:
+        """The same core features with every column divided by its largest entry, `tops`; this frame if all are 1.
+
+        What it says of rank, condition and span does not depend on the units of the columns.
+        """
+        return self if (self.tops == 1.0).all() else Frame(over(self.features, self.tops), self.d)
+
+    @cached_property
+    def tops(self) -> FloatArray:
+        """The largest absolute entry of every column, 1 where all are zero: `[d]`."""
+        low, high = column_bounds(self.features, self.d)
+        tops = np.maximum(-low, high)
+        return np.where(tops == 0.0, 1.0, tops)
 
     @cached_property
     def identity(self) -> bool:
@@ -170,10 +193,15 @@ class Frame:
         J = np.sort(order[: max(int((size > RANK * size[0]).sum()), 1)])
         return J, np.linalg.pinv(self.matrix[J])
 
-    def outside_span(self, rows: FloatArray) -> FloatArray:
-        """The distance of each row `[n, d]` from the span of the core features: `[n]`."""
-        Vt = self.factors.Vt
-        return np.linalg.norm(rows - (rows @ Vt.T) @ Vt, axis=1)
+    def outside_span(self, rows: Phi) -> FloatArray:
+        """The distance of each row `[n, d]` from the span of the core features, `[n]`.
+
+        Every column is divided by its largest entry in the core or, if it is zero there, in the rows.
+        """
+        x = dense(rows, self.d) / self.tops
+        unused, Vt = ~self.matrix.any(axis=0), self.level.factors.Vt
+        x[:, unused] /= np.maximum(np.abs(x[:, unused]).max(axis=0), np.finfo(float).tiny)
+        return np.linalg.norm(x - (x @ Vt.T) @ Vt, axis=1)
 
 
 class Coordinates(NamedTuple):

@@ -1,45 +1,85 @@
 """Distances from the convex hull of the core features (the error in Assumption 1), and one rule for "inside".
 
+Distances are those of the paper's definitions, in the units of the features. Whether a feature lies outside must not depend
+on units: metres or millimetres are the user's choice, and in some of them a gap in the core set looks like rounding. So
+*errors* are distances after every column has been divided by its range over the features met, and only errors are compared
+with a tolerance.
+
 There are two methods for the nearest point: that of `nearest.py` for very many points (distances accurate to 1e-7 of the
 features' size), and Wolfe's, accurate to all digits, for the paper's own definitions.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
 from ..base import FloatArray, InputError, IntArray, one_thread
-from ..features import Phi, dense, entries, length, stack, take
+from ..features import Phi, column_bounds, dense, entries, length, over, row_sums, stack, take
 from .frame import Frame
 from .growing import GrowingHull, Points
 
-TOLERANCE = 1e-5  # relative to the core features' size; smaller distances are rounding, maybe of float32
+TOLERANCE = 1e-5  # smaller errors are rounding, maybe of float32
 MOST = 5000  # the most core pairs whose inner products are stored as an m x m matrix
+_CONSTANT = (
+    1e-6  # a column whose range is below this fraction of its largest entry is a constant, and rounding
+)
+DUST = 1e-9  # the same for weights that sum to 1
 
 
-def is_inside(distance: float, core_features: Phi) -> bool:
-    """Whether a distance from the hull is only rounding, relative to the root mean square of the core features' norms."""
-    size = math.sqrt(float((entries(core_features) ** 2).sum(axis=1).mean()))
-    return distance <= TOLERANCE * size
+def is_inside(error: float) -> bool:
+    """Whether an error, as `hull_errors` measures it, is only rounding."""
+    return error <= TOLERANCE
+
+
+def column_sizes(dimension: int, *batches: Phi) -> FloatArray:
+    """By what the columns are divided, `[d]`: their range over all rows of the batches or, of a constant, its size.
+
+    A column that is zero everywhere has size 1. So has one with nothing but rounding, as far as that can be told: if all
+    rows are weights that sum to 1, their units are not a user's choice, and weights below 1e-9 are rounding.
+    """
+    bounds = [column_bounds(rows, dimension) for rows in batches]
+    low, high = np.minimum.reduce([b[0] for b in bounds]), np.maximum.reduce([b[1] for b in bounds])
+    largest, span = np.maximum(-low, high), high - low
+    sizes = np.where(span > _CONSTANT * largest, span, largest)
+    if all(are_weights(rows) for rows in batches):
+        sizes[largest <= DUST] = 1.0
+    sizes[sizes == 0.0] = 1.0
+    return sizes
+
+
+def are_weights(rows: Phi) -> bool:
+    """Whether all rows are weights: no entry is negative, and each row sums to 1 up to rounding."""
+    return bool(entries(rows).min(initial=0.0) >= 0.0 and (np.abs(row_sums(rows) - 1.0) <= DUST).all())
+
+
+def hull_errors(frame: Frame, rows: Phi) -> FloatArray:
+    """How far each row `[N, d]` is from the convex hull of the core features, in units of the columns' ranges: `[N]`.
+
+    The ranges are those over the core features and all of the rows (`column_sizes`), so that no error changes when a column
+    is multiplied by a positive number.
+    """
+    sizes = column_sizes(frame.d, frame.features, rows)
+    if (sizes == 1.0).all():
+        return hull_distances(frame, rows)
+    return hull_distances(Frame(over(frame.features, sizes), frame.d), over(rows, sizes))
 
 
 def measurable(frame: Frame) -> bool:
-    """Whether `hull_distances` can be computed: the core features are unit vectors, or there are at most `MOST` of them."""
-    return frame.units is not None or frame.m <= MOST
+    """Whether distances can be computed: the hull is a simplex on axes, or there are at most `MOST` core pairs."""
+    return frame.simplex is not None or frame.m <= MOST
 
 
 def hull_distances(frame: Frame, rows: Phi) -> FloatArray:
     """The distance of every row `[N, d]` from the convex hull of the core features: `[N]`.
 
-    If the core features are unit vectors, as those of interpolating features are, the hull is a simplex and the
-    distance comes from a projection onto it, for any m. Otherwise m must be at most 5,000.
+    If the core features are positive multiples of different unit vectors, as those of interpolating features are, the hull
+    is a simplex and the distance comes from a projection onto it, for any m. Otherwise m must be at most 5,000.
     """
-    if frame.units is not None:
+    if frame.simplex is not None:
+        at, corners = frame.simplex
         each = (dense(take(rows, slice(n, n + 1)), frame.d)[0] for n in range(length(rows)))
-        return np.array([_to_simplex(row, frame.units) for row in each])
+        return np.array([_to_simplex(row, at, 1.0 / corners) for row in each])
     if not measurable(frame):
         raise InputError(
             f"The hull of {frame.m} core pairs is too large to be measured; at most {MOST}. Choose some: "
@@ -52,17 +92,18 @@ def hull_distances(frame: Frame, rows: Phi) -> FloatArray:
     return hull.bound[frame.m :].copy()
 
 
-def _to_simplex(row: FloatArray, units: IntArray) -> float:
-    """The distance of a row from the simplex {x >= 0, sum x = 1} on the coordinates `units`."""
-    inside = row[units]
+def _to_simplex(row: FloatArray, at: IntArray, a: FloatArray) -> float:
+    """The distance of a row from the simplex {x >= 0, a . x = 1} on the coordinates `at`, for a > 0."""
+    inside = row[at]
     outside = max(float(row @ row - inside @ inside), 0.0)
-    if outside == 0.0 and inside.min() >= 0.0 and abs(inside.sum() - 1.0) <= 1e-12:
+    if outside == 0.0 and inside.min() >= 0.0 and abs(a @ inside - 1.0) <= 1e-12:
         return 0.0
-    u = np.sort(inside)[::-1]  # the usual projection: subtract tau, clip at zero
-    tau = (np.cumsum(u) - 1.0) / np.arange(1, len(u) + 1)
-    kept = np.flatnonzero(u > tau)
+    order = np.argsort(-inside / a, kind="stable")  # the usual projection: subtract tau a, clip at zero
+    u, c = inside[order], a[order]
+    tau = (np.cumsum(c * u) - 1.0) / np.cumsum(c * c)
+    kept = np.flatnonzero(u > tau * c)
     nearest = np.maximum(
-        inside - tau[kept[-1] if len(kept) else 0], 0.0
+        inside - (tau[kept[-1]] if len(kept) else 0.0) * a, 0.0
     )  # none: entries that rounding swallows
     return float(np.sqrt(outside + np.square(inside - nearest).sum()))
 

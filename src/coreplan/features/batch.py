@@ -231,11 +231,37 @@ def column_means(rows: Phi, dimension: int) -> FloatArray:
     return rows.mean(axis=0)
 
 
+def row_sums(rows: Phi) -> FloatArray:
+    """The sum of the entries of each row, `[n]`."""
+    return np.asarray(entries(rows).sum(axis=1))
+
+
 def used_columns(rows: Phi) -> IntArray:
     """The coordinates in which some row is not zero, in order."""
     if isinstance(rows, Sparse):
         return np.unique(rows.index[rows.weight != 0.0]).astype(np.int64)
     return np.flatnonzero((rows != 0.0).any(axis=0))
+
+
+def column_bounds(rows: Phi, dimension: int) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest entry of every column, each `[d]`; an entry that a sparse row leaves out is zero."""
+    if not isinstance(rows, Sparse):
+        return rows.min(axis=0), rows.max(axis=0)
+    low, high = np.zeros(dimension), np.zeros(dimension)
+    np.minimum.at(low, rows.index.ravel(), rows.weight.ravel())
+    np.maximum.at(high, rows.index.ravel(), rows.weight.ravel())
+    every = np.bincount(rows.index[rows.weight != 0.0], minlength=dimension) == len(rows.weight)
+    for column in np.flatnonzero(every):  # no row leaves it out, as with a constant
+        met = rows.weight[(rows.index == column) & (rows.weight != 0.0)]
+        low[column], high[column] = met.min(), met.max()
+    return low, high
+
+
+def over(rows: Phi, sizes: FloatArray) -> Phi:
+    """The rows with every column divided by its size, `sizes [d]`."""
+    if isinstance(rows, Sparse):
+        return Sparse(rows.index, rows.weight / sizes[rows.index])
+    return rows / sizes
 
 
 def mass_outside(rows: Phi, known: NDArray[np.bool_]) -> FloatArray:

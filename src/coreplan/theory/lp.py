@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base import FloatArray, InputError
-from ..core import convex_coefficients, is_inside
+from ..core import column_sizes, convex_coefficients, is_inside
 from ..sampled import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 from .tables import Enumerated
 
@@ -77,11 +77,12 @@ def _reason(e: Enumerated, which: str) -> str:
         return "Check the problem's table."
     if which == "core":
         Phi = e.Phi.toarray() if sparse.issparse(e.Phi) else e.Phi
-        distance = float(convex_coefficients(Phi[e.rows], Phi)[1].max())
-        if not is_inside(distance, Phi[e.rows]):
+        sizes = column_sizes(Phi.shape[1], Phi)
+        error = float(convex_coefficients(Phi[e.rows] / sizes, Phi / sizes)[1].max())
+        if not is_inside(error):
             return (
-                f"The core set is incomplete: a feature lies {distance:.2g} outside the convex hull of the core features. "
-                "Add core pairs, the extreme points of the features above all, or bound theta."
+                f"The core set is incomplete: a feature lies {error:.2g} of its range outside the convex hull of the core "
+                "features. Add core pairs, the extreme points of the features above all, or bound theta."
             )
     return "The features cannot represent the values: add features, at least a constant, or bound theta."
 

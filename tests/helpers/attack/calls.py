@@ -63,6 +63,7 @@ LEFT_OUT = {
     "core.Frame": _INSIDE, "core.HullWatch": _INSIDE, "core.Lift": _INSIDE, "core.Selection": _RECORD,
     "core.Pool": _RECORD,
     "core.convex_coefficients": _INSIDE, "core.hull_distances": _INSIDE, "core.is_inside": _INSIDE,
+    "core.hull_errors": _INSIDE, "core.column_sizes": _INSIDE,
     "core.measurable": _INSIDE,
     "core.pair_features": _INSIDE, "core.all_actions": _INSIDE, "judge.Reality": _RECORD, "judge.Faced": _RECORD,
     "judge.Rule": _INSIDE,

@@ -79,7 +79,7 @@ def _with_core(problem: Problem, core: CoreSet, queries: int, rng: np.random.Gen
     again, spent = _twice(problem, pool, queries, rng)
     rows = (
         *_seen(core_set.features(problem, pool), pool, queries), *core_set.spectrum(frame),
-        *_seen(core_set.hull(problem, frame, pool), pool, queries), inside,
+        *_seen(core_set.hull(frame, pool), pool, queries), inside,
         *_seen((core_set.reach(frame, pool),), pool, queries), *fitted_rows, again,
     )  # fmt: skip
     return Report(rows, simulator.queries + pool.queries + spent)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ...base import FloatArray
-from ...core import Frame, HullWatch, Lift, Pool, hull_distances, is_inside, measurable
-from ...features import Phi, dense, entries, mass_outside, outside_box, row_scores
+from ...core import Frame, HullWatch, Lift, Pool, column_sizes, hull_errors, is_inside, measurable
+from ...features import Phi, dense, entries, mass_outside, outside_box, over, row_scores
 from ...problem import Problem
 from ...sampled import Transitions
 from .report import AMBER, GREEN, GREY, RED, Measurement
@@ -59,14 +59,14 @@ def spectrum(frame: Frame) -> tuple[Measurement, Measurement]:
     if frame.axes is None and not frame.fits:
         why = f"m = {m}, d = {d}: too large for singular values."
         return Measurement("rank", math.nan, GREY, why), Measurement("condition", math.nan, GREY, why)
-    rank, condition = frame.rank, frame.condition
+    rank, condition = frame.level.rank, frame.level.condition  # at any scale of the columns
     full = rank == d
     text = f"rank {rank} of d = {d} from m = {m} core pairs."
     light = GREEN if condition < 1e3 else AMBER if condition < 1e8 else RED
     advice = (
         ""
         if condition < 1e3
-        else " Noise in the fitted values grows with it: scale the features, or choose other core pairs."
+        else " Noise in the fitted values grows with it: choose core pairs farther apart, or features that differ more."
     )
     return (
         Measurement(
@@ -81,7 +81,7 @@ def spectrum(frame: Frame) -> tuple[Measurement, Measurement]:
     )
 
 
-def hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Measurement, ...]:
+def hull(frame: Frame, pool: Pool) -> tuple[Measurement, ...]:
     if not measurable(frame):
         return (
             Measurement(
@@ -91,18 +91,17 @@ def hull(problem: Problem, frame: Frame, pool: Pool) -> tuple[Measurement, ...]:
                 f"m = {frame.m} core pairs are too many; choose some with coreplan.core.select.",
             ),
         )
-    distance = hull_distances(frame, pool.features)
-    largest, mean = float(distance.max()), float(pool.weights @ distance)
-    R = problem.features.radius
-    light = GREEN if is_inside(largest, frame.features) else AMBER if mean <= 0.05 * R else RED
+    error = hull_errors(frame, pool.features)
+    largest, mean = float(error.max()), float(pool.weights @ error)
+    light = GREEN if is_inside(largest) else AMBER if mean <= 0.05 else RED
     advice = (
         ""
         if light == GREEN
         else " Assumption 1 fails by this much: add core pairs there (coreplan.core.select), or use `grow`."
     )
     text = (
-        f"largest distance of a reachable feature from the core's hull {largest:.3g}, {mean:.3g} on average over visits "
-        f"(R = {R:.3g}).{advice}"
+        f"largest distance of a reachable feature from the core's hull {largest:.3g}, {mean:.3g} on average over visits, "
+        f"where every feature is divided by its range over the states met.{advice}"
     )
     return (Measurement("hull error", largest, light, text),)
 
@@ -123,17 +122,21 @@ def successors(problem: Problem, frame: Frame, drawn: Transitions | None) -> Mea
 
 
 def reach(frame: Frame, pool: Pool) -> Measurement:
-    """Whether reachable features lie in the span of the core features: the largest part of one outside it."""
-    if frame.axes is not None:
+    """Whether reachable features lie in the span of the core features: the largest part of one outside it.
+
+    It is measured in units of the features' ranges over the states met.
+    """
+    if frame.level.axes is not None:
         known = np.zeros(frame.d, dtype=bool)
-        known[frame.axes[0]] = True
-        value = float(mass_outside(pool.features, known).max(initial=0.0))
+        known[frame.level.axes[0]] = True
+        rows = over(pool.features, column_sizes(frame.d, frame.features, pool.features))
+        value = float(mass_outside(rows, known).max(initial=0.0))
     elif not frame.fits:
         return Measurement(
             "reach", math.nan, GREY, f"m = {frame.m}, d = {frame.d}: too large for it to be measured."
         )
     else:
-        value = float(frame.outside_span(dense(pool.features, frame.d)).max())
+        value = float(frame.outside_span(pool.features).max())
     light = GREEN if value <= 1e-6 else RED
     return Measurement(
         "reach", value, light,

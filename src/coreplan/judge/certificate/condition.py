@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...base import FloatArray, IntArray, States
-from ...core import hull_distances, is_inside
+from ...core import hull_errors, is_inside
 from ...features import Phi, available, best_scores, checked, dense, flat, length, rows_of, take
 from ...problem import Problem
 from ...sampled import Transitions
@@ -28,7 +28,7 @@ _DOUBT = 1e-3  # the probability that noise alone raises an alarm
 class Condition:
     """What was measured of the condition; a residual is the part of r + gamma P V that is not linear in the features."""
 
-    hull_error: float  # largest distance of a feature vector from the hull of the core features
+    hull_error: float  # largest distance of a feature from the hull of the core features, in units of the columns' ranges
     hull_pairs: int  # number of pairs measured for it
     hull_exact: bool  # whether that distance is zero up to rounding
     violation: float  # the residual that is largest relative to its noise; adds to normalised values as it is
@@ -68,8 +68,8 @@ def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, b
     """The largest distance from the core's hull over all available pairs of the states, their number, whether it is 0."""
     phi = checked(problem.features, states)
     rows = take(flat(phi), np.flatnonzero(available(phi).ravel()))
-    error = float(hull_distances(basis.frame, rows).max())
-    return error, length(rows), is_inside(error, basis.core)
+    error = float(hull_errors(basis.frame, rows).max())
+    return error, length(rows), is_inside(error)
 
 
 def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> tuple[States, IntArray]:
