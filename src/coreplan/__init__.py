@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         RunError,
         SimulatorError,
     )
+    from .bench import Results, compare
     from .core import CoreSet
     from .features import CompiledFeatures, Features, FunctionFeatures, Sparse
     from .judge import (
@@ -114,6 +115,7 @@ __all__ = [
     "Refine",
     "Report",
     "ReproducibilityWarning",
+    "Results",
     "RunError",
     "SampledLP",
     "ScalarModel",
@@ -127,6 +129,7 @@ __all__ = [
     "__version__",
     "certify",
     "check",
+    "compare",
     "compare_policies",
     "evaluate",
     "from_gymnasium",
@@ -146,7 +149,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
         "CoreplanError", "CoreplanWarning", "CoverageWarning", "ExecutorError", "FeatureError", "FileError", "InputError",
         "ReproducibilityWarning", "RunError", "SimulatorError",
     ),
-    "bench": (),
+    "bench": ("Results", "compare"),
     "cli": (),
     "core": ("CoreSet",),
     "enumerated": (),

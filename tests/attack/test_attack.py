@@ -6,7 +6,15 @@ import pytest
 
 from helpers.attack import SHORT, Attack
 
-INPUTS = {"simulators": 60, "compiled": 30, "changes": 8, "files": 250, "misuse": 500, "commands": 100}
+INPUTS = {
+    "simulators": 60,
+    "compiled": 30,
+    "changes": 8,
+    "files": 250,
+    "tables": 60,
+    "misuse": 500,
+    "commands": 100,
+}
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -7,10 +7,11 @@ import inspect
 import pytest
 
 import coreplan
-from coreplan import run
+from coreplan import bench, run
 from coreplan.core import CORE_FILE
 from coreplan.planners import PLANNERS
 from coreplan.policy import POLICY_FILE
+from helpers.attack import tables
 from helpers.attack.calls import CALLS, LEFT_OUT, callable_of, public
 from helpers.attack.commands import LINES, tree
 from helpers.attack.simulators import SETTINGS
@@ -49,6 +50,12 @@ def test_every_file_format_is_mutated(tmp_path):
         POLICY_FILE,
     }
     assert left | declared == set(FORMATS)
+
+
+def test_every_format_of_a_comparison_is_mutated(tmp_path):
+    tables.compared(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == set(tables.FORMATS)
+    assert {value for name, value in vars(bench).items() if name.endswith("_FILE")} == set(tables.FORMATS)
 
 
 def test_every_planner_is_attacked():

@@ -34,7 +34,7 @@ ALLOWED = {
     "tracking": {"base", "run", "_version"},
     "planning": ALL | {"tracking", "_version"},
     "theory": ALL,
-    "bench": ALL | {"theory"},
+    "bench": ALL | {"theory", "_version"},
     "report": ALL | {"export", "_version"},
     "cli": ALL | {"tracking", "theory", "bench", "export", "report", "_version"},
     "enumerated": {"theory"},

@@ -14,7 +14,22 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import act, bench, certify, check, examples, export, listing, new, output, plan, report, tune, verify
+from . import (
+    act,
+    bench,
+    certify,
+    check,
+    compare,
+    examples,
+    export,
+    listing,
+    new,
+    output,
+    plan,
+    report,
+    tune,
+    verify,
+)
 
 __all__ = ["app", "main"]
 
@@ -45,6 +60,7 @@ for command in (
     listing.problems,
     listing.planners,
     plan.plan,
+    compare.compare,
     tune.tune,
     check.check,
     certify.certify,

@@ -24,6 +24,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan plan my_problem.py:problem --out runs/mine --resume",
         "coreplan plan inventory --planner auto --track inventory.jsonl",
     ),
+    "compare": (
+        "coreplan compare random-linear --planners plug-in,core-mirror --budgets 100,1000",
+        "coreplan compare river-linear inventory --budgets 1e3,1e4 --seconds 20 --out runs/table",
+        "coreplan compare my_problem.py:problem --planners grow,search --budgets 1e4 --tune 8",
+    ),
     "tune": ("coreplan tune random-linear --epsilon 0.1", "coreplan tune river-swim --budget 1e6"),
     "check": ("coreplan check river-linear", "coreplan check my_problem.py:problem --queries 1e5"),
     "certify": ("coreplan certify runs/river", "coreplan certify runs/mine --problem my_problem.py:problem"),

@@ -13,6 +13,7 @@ from ..base import known
 from .output import text_of, write
 
 if TYPE_CHECKING:
+    from ..bench import Cell, Results
     from ..judge import Certificate, Report
     from ..planning import Plan
     from ..problem import Problem
@@ -158,6 +159,41 @@ def claims(rows: Sequence[Row]) -> None:
         if table.row_count:
             _print(table)
     _print(f"{sum(r.holds for r in rows)} of {len(rows)} claims hold.")
+
+
+def compared(found: Results) -> None:
+    """For each problem a row per planner and a column per budget: medians and quartiles over seeds, or why there is none."""
+    cells, budgets = found.cells(), [f"{budget:,}" for budget in found.budgets]
+    for problem in found.problems:
+        here = {(c.planner, f"{c.budget:,}"): c for c in cells if c.problem == problem}
+        what = "sub" if any(c.what == "sub" for c in here.values()) else "value"
+        table = _table(
+            "planner", *budgets, "seconds", "MB", title=f"{problem}: {what}, median (quartiles) over seeds"
+        )
+        for name in found.planners:
+            row = [here.get((name, budget)) for budget in budgets]
+            said = [_cell(cell, row[k - 1] if k else None) for k, cell in enumerate(row)]
+            last = next((cell for cell in reversed(row) if cell is not None and cell.what), None)
+            table.add_row(
+                name, *said, *(("", "") if last is None else (f"{last.seconds:.2g}", f"{last.memory:.0f}"))
+            )
+        _print(table)
+    means = _table(
+        "planner", "tasks", "interquartile mean of sub (95% interval)", title="All problems and budgets"
+    )
+    for one in found.overall() if any(c.what == "sub" for c in cells) else ():
+        means.add_row(one.planner, str(one.tasks), "" if one.mean is None else str(one.mean))
+    if means.row_count:
+        _print(means)
+
+
+def _cell(cell: Cell | None, before: Cell | None) -> str:
+    """The words of a cell; the same sentence is not said twice in a row."""
+    if cell is None:
+        return ""
+    if not cell.what and before is not None and before.sentence == cell.sentence:
+        return "the same"
+    return str(cell) if cell.what else f"{cell.statuses[0]}: {cell.sentence}"
 
 
 def throughput(figures: Mapping[str, float]) -> None:

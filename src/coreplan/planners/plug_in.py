@@ -48,7 +48,7 @@ from ..sampled import (
 from ..simulate import REPEATED, Answers, Ask
 from . import doubts
 from .doubts import Verdict, few_samples, no_noise
-from .protocol import CoreSetup, Earlier, Planner, ReadOut
+from .protocol import CoreSetup, Earlier, Planner, ReadOut, Tunable
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
 FIRST = {"sobol": 8, "independent": 16}
@@ -120,6 +120,7 @@ class PlugIn(Planner):
 
     name: ClassVar[str] = "plug-in"
     growing: ClassVar[frozenset[str]] = GROWING | {"owed"}
+    tunable: ClassVar[Tunable] = {"ridge": (1e-12, 1e-2)}
 
     samples: int | None = None
     noise: str = "auto"

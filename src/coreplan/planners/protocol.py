@@ -24,6 +24,8 @@ from .doubts import Verdict
 from .setup import CoreSetup as CoreSetup
 from .setup import Setup as Setup
 
+Tunable = Mapping[str, tuple[float, float] | tuple[str, ...]]
+
 
 class ReadOut(NamedTuple):
     """A policy without its features: softmax(scale * phi . theta); scale = infinity is greedy."""
@@ -78,6 +80,8 @@ class Planner:
     needs_core: ClassVar[bool] = True
     needs_box: ClassVar[bool] = False  # whether it makes its own features, from bounds
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
+    # What a comparison may tune: settings drawn log-uniformly between two numbers (whole if both are), or among texts.
+    tunable: ClassVar[Tunable] = {}
     # Whether its policy leaves the uniform one step by step, so that a run that ends near it is doubtful.
     from_uniform: ClassVar[bool] = False
     # The fields of the state whose shape and dtype are known only during the run.

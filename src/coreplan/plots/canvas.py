@@ -61,6 +61,26 @@ def canvas(who: str, ax: Any = None, height: float = 2.3) -> Iterator[Any]:
         yield own
 
 
+@contextmanager
+def canvases(who: str, n: int, ax: Any = None, height: float = 1.9) -> Iterator[list[Any]]:
+    """n axes in rows of two, on a new figure as wide as a page, or one column wide if there is one only; or those given."""
+    if ax is not None:
+        with canvas(who, ax) as own:
+            yield [own]
+        return
+    matplotlib = need("matplotlib", EXTRA)
+    from .picture import Picture
+
+    columns = min(n, 2)
+    rows = -(-n // columns)
+    with matplotlib.rc_context(_STYLE):
+        figure = Picture(figsize=(columns * WIDTH, rows * height + 0.6), layout="constrained")
+        axes = [figure.add_subplot(rows, columns, k + 1) for k in range(n)]
+        for own in axes:
+            own.tick_params(**_TICKS)
+        yield axes
+
+
 def legend_above(ax: Any, columns: int) -> None:
     """A legend above the axes, where it hides nothing."""
     ax.legend(

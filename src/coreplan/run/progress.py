@@ -29,16 +29,16 @@ class Silent:
 
 
 class Bar:
-    """A rich progress bar on stderr: queries, queries/s, time left."""
+    """A rich progress bar on stderr: how many queries (or other units) are done, how many per second, time left."""
 
-    def __init__(self, total: int, start: int) -> None:
+    def __init__(self, total: int, start: int, doing: str = "planning", unit: str = "queries") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("[bold]planning"),
+            TextColumn(f"[bold]{doing}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f} of {task.total:,.0f} queries"),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
             TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
@@ -82,20 +82,22 @@ class Careful:
         _warn(error)
 
 
-def make_progress(wish: Any, total: int, start: int) -> Progress:
+def make_progress(
+    wish: Any, total: int, start: int, who: str = "plan", doing: str = "planning", unit: str = "queries"
+) -> Progress:
     """The progress bar for `wish`: True, False, None (a bar if stderr is a terminal) or an object with update and close."""
     if wish is None:
         wish = sys.stderr is not None and sys.stderr.isatty()
     if isinstance(wish, bool):
         try:
-            return Careful(Bar(total, start)) if wish else Silent()
+            return Careful(Bar(total, start, doing, unit)) if wish else Silent()
         except Exception as error:  # for example, the caller has a bar of Rich's own on the screen
             _warn(error)
             return Silent()
     if not all(callable(getattr(wish, name, None)) for name in ("update", "close")):
         raise InputError(
-            "`plan(progress=...)` must be True, False, None (a bar if stderr is a terminal) or an object with the methods "
-            f"update(queries) and close(); got {type(wish).__name__}."
+            f"`{who}(progress=...)` must be True, False, None (a bar if stderr is a terminal) or an object with the methods "
+            f"update({unit}) and close(); got {type(wish).__name__}."
         )
     return Careful(wish)
 

@@ -148,6 +148,20 @@ def saved() -> Path:
     return folder
 
 
+@functools.cache
+def compared_folder() -> Path:
+    """The folder of a finished comparison."""
+    folder = Path(tempfile.mkdtemp(prefix="attack-compare-"))
+    coreplan.compare(
+        "river-swim", ["plug-in", "core-mirror"], budgets=240, seeds=2, executor="serial", out=folder
+    )
+    return folder
+
+
+def compared() -> coreplan.Results:
+    return coreplan.Results.load(compared_folder())
+
+
 def _matrices() -> dict[str, Any]:
     P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]])
     return {"P": P, "R": np.array([[0.0, 0.5], [1.0, 0.2]]), "discount": 0.9}
@@ -169,6 +183,12 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "steps": lambda: {"problem": tiny(), "planner": PlugIn(), "budget": 60, "seed": 1},
     "evaluate": lambda: {"problem": tiny(), "policy": policy(), "rollouts": 10, "seed": 1},
     "compare_policies": lambda: {"problem": tiny(), "a": policy(), "b": 1, "queries": 500, "seed": 1},
+    "compare": lambda: {"problems": [tiny()], "planners": ["plug-in"], "budgets": [60], "seeds": 1, "rollouts": 10,
+                        "executor": "serial", "out": "table"},
+    "Results": lambda: {"rows": list(compared())}, "Results.save": lambda: {"self": compared(), "path": "table.csv"},
+    "Results.load": lambda: {"path": compared_folder()}, "Results.overall": lambda: {"self": compared(), "level": 0.1},
+    "Results.improvement": lambda: {"self": compared(), "a": "plug-in", "b": "core-mirror"},
+    "Results.plot": lambda: {"self": compared(), "what": "profile"},
     "certify": lambda: {"problem": tiny(), "core": None, "policy": policy(), "queries": 2_000, "seed": 1},
     "check": lambda: {"problem": tiny(), "queries": 300, "seed": 1},
     "load_policy": lambda: {"path": saved(), "problem": tiny()},

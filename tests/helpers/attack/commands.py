@@ -26,6 +26,18 @@ from .rule import LONGEST, Input, Wrong
 # A cheap valid line of every command; a test finds a command without one.
 LINES: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "river-swim", "--budget", "300"),
+    "compare": (
+        "compare",
+        "river-swim",
+        "--planners",
+        "plug-in",
+        "--budgets",
+        "300",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+    ),
     "tune": ("tune", "river-swim", "--epsilon", "0.1"),
     "check": ("check", "river-swim", "--queries", "300"),
     "certify": ("certify", "run", "--queries", "2000"),

@@ -7,6 +7,7 @@ from .misuse import Misuse
 from .rule import Generator
 from .simulators import Changes, CompiledSimulators, Simulators
 from .stored import Files
+from .tables import Tables
 
 GENERATORS: dict[str, Generator] = {
     generator.name: generator
@@ -15,6 +16,7 @@ GENERATORS: dict[str, Generator] = {
         CompiledSimulators(),
         Changes(),
         Files(),
+        Tables(),
         Misuse(),
         Commands(),
         Processes(),

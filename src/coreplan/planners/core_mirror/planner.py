@@ -15,7 +15,7 @@ from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum
+from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum, Tunable
 from . import kernels
 from .kernels import Hyper, Scratch, State
 
@@ -57,6 +57,7 @@ class CoreMirror(Planner):
     """
 
     name: ClassVar[str] = "core-mirror"
+    tunable: ClassVar[Tunable] = {"step": (0.02, 1.0), "allocation": ("even", "occupancy")}
 
     output: str = "softmax"
     beta: float | None = None

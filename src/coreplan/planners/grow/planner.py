@@ -26,7 +26,7 @@ from ...sampled import (
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import Earlier, ReadOut, Setup
+from ..protocol import Earlier, ReadOut, Setup, Tunable
 from .checking import check_ends, check_race, check_samples, check_systems
 from .kernels import absorb_all, first_S, inverse, leverage, measured, no_gram, pick, uncertainty
 from .race import POOL, Racing, race_actions, remembered, stepped
@@ -93,6 +93,7 @@ class Grow(Racing):
     """
 
     name: ClassVar[str] = "grow"
+    tunable: ClassVar[Tunable] = {"rounds": (5, 50), "horizon": (1.0, 5.0), "ridge": (1e-5, 1e-1)}
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 100_000
     growing: ClassVar[frozenset[str]] = frozenset(STORED + CHAINS + ENDS + RACING)

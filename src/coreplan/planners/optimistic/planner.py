@@ -15,7 +15,7 @@ from ...sampled import Beliefs, Stored
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import CoreSetup, Planner, ReadOut
+from ..protocol import CoreSetup, Planner, ReadOut, Tunable
 from ..verdicts import with_stored
 from . import kernels
 from .kernels import Game
@@ -83,6 +83,7 @@ class OptimisticPrimalDual(Planner):
     """
 
     name: ClassVar[str] = "optimistic"
+    tunable: ClassVar[Tunable] = {"steps": (20, 200), "beta": (2.0, 200.0), "restart": (0.05, 0.95)}
 
     steps: int = 100
     beta: float = 20.0

@@ -13,7 +13,7 @@ from ...base import FloatArray, InputError, as_choice, as_count, as_positive, ch
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum
+from ..protocol import CoreSetup, Kernels, Planner, ReadOut, Sum, Tunable
 from . import kernels
 from .kernels import Hyper, Scratch, State
 
@@ -57,6 +57,12 @@ class PrimalDual(Planner):
     """
 
     name: ClassVar[str] = "primal-dual"
+    tunable: ClassVar[Tunable] = {
+        "K": (1, 100),
+        "eta": (1e-6, 1e-2),
+        "beta": (1e-4, 1.0),
+        "alpha": (1e-4, 1.0),
+    }
     from_uniform: ClassVar[bool] = True
 
     eta: float | None = None

@@ -16,7 +16,7 @@ from ...sampled import Beliefs
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import ReadOut, Setup
+from ..protocol import ReadOut, Setup, Tunable
 from .checking import check_state
 from .comparing import POOL, PROBES
 from .growth import Cells, base_nodes, needed_nodes
@@ -65,6 +65,7 @@ class Refine(Rolling):
     """
 
     name: ClassVar[str] = "refine"
+    tunable: ClassVar[Tunable] = {"samples": (4, 64), "hold": (1, 16), "rounds": (4, 20)}
     needs_core: ClassVar[bool] = False
     needs_box: ClassVar[bool] = True
     first_budget: ClassVar[int] = 50_000

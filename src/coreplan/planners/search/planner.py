@@ -24,7 +24,7 @@ from ...features import Features, Phi, fingerprint
 from ...simulate import REPEATED, Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
-from ..protocol import ReadOut, Setup
+from ..protocol import ReadOut, Setup, Tunable
 from .checking import check_state
 from .comparing import Comparing
 from .distribution import best, decided, drawn, fitted, normalised, roots
@@ -71,6 +71,7 @@ class Search(Comparing):
     """
 
     name: ClassVar[str] = "search"
+    tunable: ClassVar[Tunable] = {"horizon": (1.0, 5.0), "rollouts": (1, 4), "width": (0.05, 2.0)}
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 1_000_000
     growing: ClassVar[frozenset[str]] = GROWING

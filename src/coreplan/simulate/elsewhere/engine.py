@@ -84,6 +84,15 @@ class Engine:
         if executor is not None and self._close is not None:
             self._close(executor)
 
+    def abandon(self) -> None:
+        """End the workers in the middle of what they do, if they are ours; others' go on with what they have begun."""
+        executor, self._executor = self._executor, None
+        if executor is not None and self.ours:
+            try:
+                executor.shutdown(wait=False, kill_workers=True)  # type: ignore[call-arg]  # loky's
+            except TypeError:
+                executor.shutdown(wait=False, cancel_futures=True)
+
     # What is sent.
 
     def parcel(self, model: Any, core: Any) -> Parcel:

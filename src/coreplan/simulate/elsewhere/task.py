@@ -139,7 +139,7 @@ def _chain(held: _Held, chain: Chain, limit: float | None) -> Iterator[Answer]:
             assert held.core_states is not None and held.core_actions is not None
             states, actions = held.core_states[call.pairs], held.core_actions[call.pairs]
         assert states is not None and actions is not None
-        with _limited(None if limit is None else limit * len(actions)):
+        with limited(None if limit is None else limit * len(actions)):
             answer = _answer(held, stream, read_only(states), read_only(actions), call.noise)
         yield answer
         if answer.error is not None:
@@ -187,7 +187,7 @@ def _rebuilt(name: str, text: str) -> Exception:
 
 
 @contextmanager
-def _limited(seconds: float | None) -> Iterator[None]:
+def limited(seconds: float | None) -> Iterator[None]:
     """End this process if the body takes longer; a timer in C, so that code which holds Python's lock is ended too."""
     if seconds is None:
         yield
