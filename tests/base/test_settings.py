@@ -71,6 +71,9 @@ NUMPY = {
     "primal-dual": {
         "K": np.int32(4), "eta": np.float32(0.5), "beta": np.array(0.25), "alpha": np.float64(1), "D": np.int64(2)
     },
+    "lspi": {"ridge": np.array(0.25)},
+    "politex": {"phases": np.int8(9), "rate": np.float32(2), "random": np.array(0.5), "ridge": np.float16(0.5)},
+    "fitted-q": {"ridge": np.float32(0.5), "iterations": np.uint8(20)},
 }  # fmt: skip
 
 

@@ -198,7 +198,17 @@ def test_core_features_are_factorised_once_per_run_and_scale(name, monkeypatch):
 
 
 def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():
-    frame = {"__init__", "protocol", "setup", "registry", "doubts", "status", "verdicts", "testing"}
+    frame = {
+        "__init__",
+        "protocol",
+        "setup",
+        "registry",
+        "doubts",
+        "status",
+        "verdicts",
+        "testing",
+        "trajectories",
+    }
     homes = {PLANNERS[name].__module__.removeprefix("coreplan.planners.") for name in PLANNERS}
     folders = {home.split(".")[0] for home in homes if "." in home}
     for path in (SOURCE / "planners").rglob("*.py"):

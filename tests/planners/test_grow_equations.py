@@ -167,7 +167,7 @@ def test_faults_of_the_equations_are_noticed(fault, tmp_path, monkeypatch):
 
 SYSTEM_FAULTS = {
     "the old choice stays": ("Written", "if old[n] != NONE:", "if old[n] > 9:"),
-    "masked actions are averaged": ("Written", "w[n] * weight[n, i] / count", "w[n] * weight[n, i] / 3"),
+    "masked actions are averaged": ("Written", "/ np.maximum(open_.sum(axis=1, keepdims=True), 1)", "/ 3.0"),
     "no discount": ("Written", "self.G - discount * self", "self.G - self"),
     "no discount in products": ("Products", "discount * after, out", "after, out"),
     "no penalty in products": ("Products", "multiply(penalty, theta, out=out)", "multiply(0.0, theta, out=out)"),

@@ -45,6 +45,7 @@ from .drawing import tree_svg
 from .formulas import Formula, copied, describes, formula_by, formula_of
 from .given import as_batch
 from .kernels import (
+    act,
     add,
     best_scores,
     choose,
@@ -56,6 +57,7 @@ from .kernels import (
     project,
     score,
     score_row,
+    scores,
     softmax,
     weighted_l1,
 )
@@ -110,6 +112,7 @@ __all__ = [
     "TimeFeatures",
     "Tree",
     "TreeFeatures",
+    "act",
     "add",
     "aggregation",
     "alive",
@@ -184,6 +187,7 @@ __all__ = [
     "rows_of",
     "score",
     "score_row",
+    "scores",
     "seen_features",
     "simplicial",
     "single_entries",

@@ -2,9 +2,12 @@
 
 from .core_mirror.planner import CoreMirror
 from .doubts import CORE, DOUBTS, FEATURES, MORE, Doubt, Status, Verdict, near_uniform
+from .fitted_q import FittedQ
 from .grow.planner import Grow
+from .lspi import LSPI
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
+from .politex import Politex
 from .primal_dual.planner import PrimalDual, best_K, best_rates, constants
 from .protocol import (
     CoreSetup,
@@ -32,17 +35,20 @@ __all__ = [
     "DOUBTS",
     "FEATURES",
     "LARGEST_SEARCH",
+    "LSPI",
     "MORE",
     "PLANNERS",
     "CoreMirror",
     "CoreSetup",
     "Doubt",
     "Earlier",
+    "FittedQ",
     "Grow",
     "Kernels",
     "OptimisticPrimalDual",
     "Planner",
     "PlugIn",
+    "Politex",
     "PrimalDual",
     "ReadOut",
     "Refine",

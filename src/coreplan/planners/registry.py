@@ -7,18 +7,21 @@ from typing import Any
 
 from ..base import InputError, as_kind, as_text, nearest
 from .core_mirror.planner import CoreMirror
+from .fitted_q import FittedQ
 from .grow.planner import Grow
+from .lspi import LSPI
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
+from .politex import Politex
 from .primal_dual.planner import PrimalDual
 from .protocol import Planner
 from .refine.planner import Refine
 from .sampled_lp import SampledLP
 from .search.planner import Search
 
-PLANNERS: dict[str, type[Planner]] = {
-    p.name: p for p in (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
-}
+OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+RELATIVES = (LSPI, Politex, FittedQ)  # of the paper, for comparison: docs/relatives.md
+PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 
 def options(name: str) -> list[str]:

@@ -8,6 +8,7 @@ from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, differ, greedy, kept_gain
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
+from .pairs import check_features, random_action, stored_pairs, with_next
 from .policy_iteration import LARGE, FixedPoint, SampledModel
 from .repeats import Trial, check_solved, repeated_pairs, share_below
 from .ridge import choose_ridge
@@ -32,6 +33,20 @@ from .samples import (
 )
 from .systems import BASIS, gram, is_large
 from .thinning import Thinning
+from .trajectories import (
+    WALKING,
+    began,
+    check_walks,
+    first_ask,
+    initial_rows,
+    next_ask,
+    no_steps,
+    no_walks,
+    number_of_walks,
+    stepped,
+    weighted,
+    without_spare,
+)
 from .verified import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
 
 __all__ = [
@@ -41,6 +56,7 @@ __all__ = [
     "LARGE",
     "MOST_COORDINATES",
     "NOTHING",
+    "WALKING",
     "Accuracy",
     "Beliefs",
     "Ends",
@@ -62,8 +78,11 @@ __all__ = [
     "append",
     "balanced",
     "before",
+    "began",
+    "check_features",
     "check_rows",
     "check_solved",
+    "check_walks",
     "choose_ridge",
     "completed",
     "curvature",
@@ -71,21 +90,28 @@ __all__ = [
     "draw",
     "estimated_loss",
     "exits",
+    "first_ask",
     "gram",
     "greedy",
     "grown",
     "initial_features",
+    "initial_rows",
     "is_large",
     "kept_gain",
     "losses",
     "lower_mean",
+    "next_ask",
     "next_features",
     "next_packed",
     "next_rows",
     "next_size",
     "no_rows",
+    "no_steps",
+    "no_walks",
     "noticed",
+    "number_of_walks",
     "quadratics",
+    "random_action",
     "repeated_pairs",
     "require_fit",
     "rescale",
@@ -94,9 +120,14 @@ __all__ = [
     "sobol_points",
     "solve_pair",
     "solve_sampled",
+    "stepped",
     "stored",
+    "stored_pairs",
     "supports",
     "unmoved",
+    "weighted",
     "which_end",
+    "with_next",
     "without_room",
+    "without_spare",
 ]

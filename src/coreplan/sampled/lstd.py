@@ -10,15 +10,17 @@ added to the reward, and the sample has no next features. A fit would shrink it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from ..base import FloatArray, IntArray
 from ..features import Sparse, score
-from .systems import NONE, UNIFORM, is_large, next_values, system_of
+from .systems import NONE, UNIFORM, Choice, Written, is_large, next_values, system_of
 
 SETTLED = 0.002  # policy iteration stops when less than this fraction of next actions changes
 MOST = 20  # the most policy iterations
@@ -179,6 +181,25 @@ class Equations:
         """theta `[d + 1]` of the uniform policy's values, by LSTD-Q."""
         return self._values(self._uniform, np.zeros(self.size), discount)
 
+    def evaluate_mixed(self, p: FloatArray, discount: float, start: FloatArray) -> FloatArray:
+        """The values `[d + 1]`, by LSTD-Q on these samples, of the policy with probabilities `p [N, A]` at the next states.
+
+        `start [d + 1]` is a guess at them.
+        """
+        return self._values(np.where(self.ended[:, None], 0.0, p), start, discount)
+
+    def regress(self, y: FloatArray) -> FloatArray:
+        """The theta `[d + 1]` whose scores at the pairs are nearest to the targets `y [N]`: regularised least squares."""
+        if isinstance(self.system, Written):
+            return np.asarray(cho_solve(self._factor, self._moment(y)), dtype=np.float64)
+        none = np.full(len(self.w), NONE)
+        return self.system.solve(none, self.penalty, self._moment(y), 0.0, np.zeros(self.size))
+
+    @cached_property
+    def _factor(self) -> Any:
+        """The Cholesky factor of G with its penalty, for regressions on many targets."""
+        return cho_factor(self.system.G + np.diag(self.penalty))  # type: ignore[union-attr]
+
     @property
     def _uniform(self) -> IntArray:
         return np.where(self.ended, NONE, UNIFORM)
@@ -190,7 +211,7 @@ class Equations:
         choice[self.ended] = NONE
         return choice
 
-    def _values(self, choice: IntArray, start: FloatArray, discount: float) -> FloatArray:
+    def _values(self, choice: Choice, start: FloatArray, discount: float) -> FloatArray:
         b = self._moment(self.targets(discount))
         return self.system.solve(choice, self.penalty, b, discount, start)
 

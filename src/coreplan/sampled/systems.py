@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ..base import FloatArray, IntArray
 from ..features import UNAVAILABLE, Sparse
@@ -21,6 +23,7 @@ NONE, UNIFORM = (
     -1,
     -2,
 )  # in place of a choice: no next features, such as at an end; the mean over the available actions
+Choice: TypeAlias = NDArray[Any]  # what a policy does at the next states: see `Written.solve`
 LARGE = 1500  # from this dimension on nothing of size d x d is made; a factorisation takes d^3 / 1.5 multiplications
 TOLERANCE = 1e-5  # of GMRES: the residual, relative to b
 WORTH = 8  # rows per group for which a matrix product is faster than loops
@@ -65,20 +68,15 @@ def _cross(phi, next_phi, w, old, new, C):
 
 
 @njit(cache=True, nogil=True)
-def _cross_uniform(phi, next_phi, w, choice, C):
-    """C += sum_i w_i phi_i (mean over the available actions of phi(y_i, a))' where the choice is not NONE."""
+def _mean_cross(phi, next_phi, share, C):
+    """C += sum_i phi_i (sum_a share_ia phi(y_i, a))', where `share [N, A]` is 0 for unavailable actions."""
     index, weight = phi
     for n in range(index.shape[0]):
-        if choice[n] == NONE:
-            continue
-        count = 0
-        for a in range(next_phi.weight.shape[1]):
-            count += next_phi.weight[n, a, 0] != UNAVAILABLE
-        for a in range(next_phi.weight.shape[1]):
-            if next_phi.weight[n, a, 0] == UNAVAILABLE:
+        for a in range(share.shape[1]):
+            if share[n, a] == 0.0:
                 continue
             for i in range(index.shape[1]):
-                row, value = index[n, i], w[n] * weight[n, i] / count
+                row, value = index[n, i], share[n, a] * weight[n, i]
                 for j in range(index.shape[1]):
                     C[row, next_phi.index[n, a, j]] += value * next_phi.weight[n, a, j]
 
@@ -97,6 +95,17 @@ def next_values(next_phi, choice, theta, out):
                 for i in range(next_phi.weight.shape[2]):
                     out[n] += next_phi.weight[n, a, i] * theta[next_phi.index[n, a, i]]
         out[n] /= max(count, 1)
+
+
+@njit(cache=True, nogil=True)
+def _mixed_values(next_phi, p, theta, out):
+    """Write sum_a p_na phi(y_n, a) . theta into `out [n]`, where `p [N, A]` is 0 for unavailable actions."""
+    for n in range(out.shape[0]):
+        out[n] = 0.0
+        for a in range(p.shape[1]):
+            if p[n, a] != 0.0:
+                for i in range(next_phi.weight.shape[2]):
+                    out[n] += p[n, a] * next_phi.weight[n, a, i] * theta[next_phi.index[n, a, i]]
 
 
 @njit(cache=True, nogil=True)
@@ -132,9 +141,11 @@ class Written:
         self._choice, self._C = np.full(len(w), NONE), np.zeros_like(self.G)
 
     def solve(
-        self, choice: IntArray, penalty: FloatArray, b: FloatArray, discount: float, start: FloatArray
+        self, choice: Choice, penalty: FloatArray, b: FloatArray, discount: float, start: FloatArray
     ) -> FloatArray:
-        """theta `[d + 1]` of the policy that takes `choice [N]` at the next states: actions, NONE or UNIFORM."""
+        """theta `[d + 1]` of the policy that takes `choice` at the next states: actions, NONE or UNIFORM, `[N]`; or
+        probabilities `[N, A]`.
+        """
         matrix = self.G - discount * self._cross(choice)
         matrix[np.diag_indices(len(b))] += penalty
         try:
@@ -142,10 +153,12 @@ class Written:
         except np.linalg.LinAlgError:  # exactly singular: some features were never seen
             return np.asarray(np.linalg.lstsq(matrix, b, rcond=None)[0], dtype=np.float64)
 
-    def _cross(self, choice: IntArray) -> FloatArray:
+    def _cross(self, choice: Choice) -> FloatArray:
         """C_pi."""
+        if choice.ndim == 2:
+            return self._mean_cross(self.w[:, None] * choice)
         if UNIFORM in choice:
-            return self._uniform_cross(choice)
+            return self._mean_cross(self._uniform(choice))
         if self._supports is None:
             _cross(self.phi, self.next_phi, self.w, self._choice, choice, self._C)
         else:
@@ -158,19 +171,21 @@ class Written:
         self._choice = choice
         return self._C
 
-    def _uniform_cross(self, choice: IntArray) -> FloatArray:
-        """C_pi of the uniform policy."""
+    def _mean_cross(self, share: FloatArray) -> FloatArray:
+        """C_pi of a policy by its probabilities times the weights, `share [N, A]`; 0 for unavailable actions."""
         C = np.zeros_like(self.G)
         if self._supports is None:
-            _cross_uniform(self.phi, self.next_phi, self.w, choice, C)
-            return C
-        open_ = self.next_phi.weight[:, :, 0] != UNAVAILABLE
-        share = self.w[:, None] * open_ / np.maximum(open_.sum(axis=1, keepdims=True), 1)
-        here, there = self._supports
-        grouped_mean_cross(
-            self.phi, here, self.next_phi, there, np.flatnonzero((choice != NONE) & (self.w > 0.0)), share, C
-        )
+            _mean_cross(self.phi, self.next_phi, share, C)
+        else:
+            here, there = self._supports
+            rows = np.flatnonzero(share.any(axis=1))
+            grouped_mean_cross(self.phi, here, self.next_phi, there, rows, share, C)
         return C
+
+    def _uniform(self, choice: IntArray) -> FloatArray:
+        """The uniform policy's probabilities times the weights, `[N, A]`; 0 where the choice is NONE."""
+        open_ = (self.next_phi.weight[:, :, 0] != UNAVAILABLE) & (choice != NONE)[:, None]
+        return self.w[:, None] * open_ / np.maximum(open_.sum(axis=1, keepdims=True), 1)
 
     @cached_property
     def _supports(self) -> tuple[Supports, Supports] | None:
@@ -199,16 +214,21 @@ class Products:
         self._used = np.flatnonzero(self.diagonal)
 
     def solve(
-        self, choice: IntArray, penalty: FloatArray, b: FloatArray, discount: float, start: FloatArray
+        self, choice: Choice, penalty: FloatArray, b: FloatArray, discount: float, start: FloatArray
     ) -> FloatArray:
-        """theta `[d + 1]` of the policy that takes `choice [N]` at the next states: actions, NONE or UNIFORM."""
+        """theta `[d + 1]` of the policy that takes `choice` at the next states: actions, NONE or UNIFORM, `[N]`; or
+        probabilities `[N, A]`.
+        """
         used = self._used
         theta, out, after = np.zeros(len(b)), np.empty(len(b)), np.empty(len(self.w))
         scale = (self.diagonal + penalty)[used]
 
         def product(x: FloatArray) -> FloatArray:
             theta[used] = x / scale
-            next_values(self.next_phi, choice, theta, after)
+            if choice.ndim == 2:
+                _mixed_values(self.next_phi, choice, theta, after)
+            else:
+                next_values(self.next_phi, choice, theta, after)
             np.multiply(penalty, theta, out=out)
             _spread(self.phi, self.w, theta, discount * after, out)
             return out[used]

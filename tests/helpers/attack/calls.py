@@ -244,6 +244,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "PlugIn": lambda: {"samples": 3}, "Grow": lambda: {"rounds": 3}, "Refine": lambda: {"rounds": 3},
     "Search": lambda: {"horizon": 2.0, "rollouts": 2, "width": 0.5, "start": np.ones(4)},
     "CoreMirror": dict,
+    "planners.LSPI": dict, "planners.FittedQ": lambda: {"iterations": 5}, "planners.Politex": lambda: {"phases": 3},
     "SampledLP": lambda: {"n_initial": 10},
     "OptimisticPrimalDual": lambda: {"steps": 5, "n_initial": 4},
     "PrimalDual": lambda: {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...base import checks
-from ...features import Sparse, first_fault
-from ...sampled import gram
+from ...features import Sparse
+from ...sampled import check_features, gram
 from ..protocol import Setup
 from .kernels import first_S, inverse
 from .race import POOL
@@ -34,9 +34,9 @@ def check_samples(state: Any, setup: Setup, stored: tuple[str, ...], chains: tup
     K = state.chain_index.shape[-1]
     shapes = {"pair": (K,), "next": (setup.n_actions, K), "chain": (setup.n_actions, K)}
     for name in ("pair", "next") if n else ():
-        _check_features(state, name, shapes[name], setup)
+        check_features(state, name, shapes[name], setup.dimension, setup.radius)
     if c:
-        _check_features(state, "chain", shapes["chain"], setup)
+        check_features(state, "chain", shapes["chain"], setup.dimension, setup.radius)
 
 
 def check_race(state: Any, setup: Setup) -> None:
@@ -76,7 +76,7 @@ def check_race(state: Any, setup: Setup) -> None:
     K = state.chain_index.shape[-1]
     for name in ("pool", "run"):
         if len(getattr(state, f"{name}_index")):
-            _check_features(state, name, (setup.n_actions, K), setup)
+            check_features(state, name, (setup.n_actions, K), setup.dimension, setup.radius)
 
 
 def _check_doubts(state: Any) -> None:
@@ -86,20 +86,6 @@ def _check_doubts(state: Any) -> None:
         state.leverage
     ):
         raise ValueError(f"'doubt' or 'leverage' do not fit the {state.solved} samples of the last solve")
-
-
-def _check_features(state: Any, name: str, shape: tuple[int, ...], setup: Setup) -> None:
-    """Features of pairs `[n, K]` or of states `[n, A, K]`, with the constant as their last coordinate."""
-    index, weight = getattr(state, f"{name}_index"), getattr(state, f"{name}_weight")
-    if name == "next" and index.ndim == weight.ndim == 3 and weight.shape[1] in (1, setup.n_actions):
-        index = np.broadcast_to(index, (len(weight), *index.shape[1:])) if len(index) == 1 else index
-        weight = np.broadcast_to(weight, (len(weight), setup.n_actions, weight.shape[2]))
-    if index.shape[1:] != shape or weight.shape != index.shape or shape[-1] == 0:
-        raise ValueError(f"'{name}_index' has shape {index.shape} and '{name}_weight' {weight.shape}")
-    n, K = len(index), shape[-1]
-    phi = Sparse(index.reshape(n, -1, K), weight.reshape(n, -1, K))
-    if first_fault(phi, setup.dimension + 1, math.hypot(setup.radius, 1.0)) >= 0:
-        raise ValueError(f"'{name}_index' and '{name}_weight' hold what no features are")
 
 
 def check_ends(state: Any) -> None:

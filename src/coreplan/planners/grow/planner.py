@@ -20,7 +20,9 @@ from ...sampled import (
     gram,
     greedy,
     kept_gain,
+    random_action,
     require_fit,
+    stored_pairs,
     which_end,
 )
 from ...simulate import Answers, Ask
@@ -46,10 +48,8 @@ from .state import (
     appended,
     available,
     ends_of,
-    features,
     noisy,
     noticed_ends,
-    random_action,
     room,
     samples,
 )
@@ -294,13 +294,13 @@ class Grow(Racing):
         absorb_all(
             Sparse(state.pair_index[before:n], state.pair_weight[before:n]), state.S, np.empty(len(state.S))
         )
-        leverage(features(state, n)[1], state.S, np.arange(before, n), state.doubt[before:n])
+        leverage(stored_pairs(state, n)[1], state.S, np.arange(before, n), state.doubt[before:n])
         return self._relocated(state, least=1.0)
 
     def _relocated(self, state: State, least: float) -> State:
         n, curious = state.filled, np.flatnonzero(state.kind == CURIOUS)
         bounds = state.doubt[:n]
-        next_phi = features(state, n)[1]
+        next_phi = stored_pairs(state, n)[1]
         places = pick(next_phi, state.S, bounds, len(curious), least)
         for chain, place in zip(curious, places, strict=False):
             state.chain_states[chain] = state.next_states[place]
@@ -346,7 +346,7 @@ class Grow(Racing):
         if state.leverage > 1:
             return doubts.UNEXPLORED(leverage=state.leverage)
         if state.gain_kept == 0 and choice:
-            return doubts.no_gain(alike(*features(state, min(n, 4096))[1]))
+            return doubts.no_gain(alike(*stored_pairs(state, min(n, 4096))[1]))
         if state.gain_kept < KEPT and choice:
             return doubts.HALVES_DISAGREE(kept=state.gain_kept)
         return None

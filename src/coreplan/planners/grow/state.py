@@ -8,7 +8,18 @@ import numpy as np
 
 from ...base import FloatArray, IntArray, States
 from ...features import UNAVAILABLE, Sparse
-from ...sampled import BASIS, Ends, WeightedSamples, exits, grown, is_large, noticed, unmoved
+from ...sampled import (
+    BASIS,
+    Ends,
+    WeightedSamples,
+    exits,
+    grown,
+    is_large,
+    noticed,
+    stored_pairs,
+    unmoved,
+    with_next,
+)
 from ...simulate import Answers
 from ..setup import Setup
 
@@ -83,14 +94,6 @@ RACING = tuple(
 CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
 
 
-def features(state: State, n: int) -> tuple[Sparse, Sparse]:
-    """Features of the first n pairs and of their next states."""
-    pair, A = Sparse(state.pair_index[:n], state.pair_weight[:n]), state.next_index.shape[1]
-    shape = (n, A, state.next_weight.shape[2])
-    index = np.broadcast_to(state.next_index[:n], shape)  # views that take no memory
-    return pair, Sparse(index, np.broadcast_to(state.next_weight[:n], shape))
-
-
 def ends_of(state: State) -> Ends:
     return Ends(state.end_index, state.end_weight, state.end_rewards)
 
@@ -114,14 +117,14 @@ def noisy(state: State, n: int) -> bool:
 
 def noticed_ends(state: State, n: int) -> Ends:
     """The ends that the first n samples show."""
-    pair, next_phi = features(state, n)
+    pair, next_phi = stored_pairs(state, n)
     same = unmoved(state.states[:n], state.next_states[:n])
     return noticed(pair, state.actions[:n], next_phi, state.rewards[:n], same)
 
 
 def samples(state: State, n: int) -> WeightedSamples:
     """The first n samples; those that were taken at an end have weight 0."""
-    pair, next_phi = features(state, n)
+    pair, next_phi = stored_pairs(state, n)
     found = exits(pair, next_phi, ends_of(state))
     w = np.where(found.inside, 0.0, state.importance[:n])
     return WeightedSamples(
@@ -145,12 +148,6 @@ def available(weight: FloatArray) -> Any:
     return weight[:, :, 0] != UNAVAILABLE  # [c, A]
 
 
-def random_action(available: Any, u: FloatArray) -> IntArray:
-    """A uniformly chosen available action for each row, by `u [c]` in [0, 1)."""
-    rank = (u * available.sum(axis=1)).astype(np.int64)
-    return (available.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
-
-
 def appended(
     state: State, chain: IntArray, action: IntArray, answers: Answers, next_phi: Sparse, most: int
 ) -> State:
@@ -166,29 +163,5 @@ def appended(
         "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
         "doubt": np.full(more, np.inf),
     }
-    state, rest = _with_next(state, next_phi)
+    state, rest = with_next(state, next_phi)
     return grown(state, n, rows | rest, most)._replace(filled=n + more)
-
-
-def _with_next(state: State, next_phi: Sparse) -> tuple[State, dict[str, Any]]:
-    """The state, ready for features of next states; and the rows of them that are to be appended.
-
-    Dense features, and bases with a copy per action, name the same coordinates at every state: they are stored once. So are
-    weights that all actions share. The first features that differ have all written out.
-    """
-    n, (index, weight) = state.filled, next_phi
-    rows: dict[str, Any] = {"next_index": index, "next_weight": weight}
-    if n == 0:
-        state = state._replace(next_index=index[:1], next_weight=weight[:0, :1])
-    if len(state.next_index) == 1:
-        if (index == state.next_index).all():
-            del rows["next_index"]
-        else:
-            room = (len(state.rewards), *index.shape[1:])
-            state = state._replace(next_index=np.broadcast_to(state.next_index, room).copy())
-    if state.next_weight.shape[1] < weight.shape[1]:
-        if (weight == weight[:, :1]).all():
-            rows["next_weight"] = weight[:, :1]
-        else:
-            state = state._replace(next_weight=np.repeat(state.next_weight, weight.shape[1], axis=1))
-    return state, rows
