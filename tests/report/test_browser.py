@@ -1,6 +1,7 @@
 """The page in a browser: what a reader sees, changes and types in. Skipped where Chromium is missing."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -92,6 +93,7 @@ def test_what_it_computes_at_a_state_is_what_the_policy_does(browser, pages, nam
     """The page writes five significant digits."""
     policy = pages[1][name].policy
     with opened(browser, pages[0][name]) as page:
+        assert "on a grid" not in page.inner_text("#policy")
         for state in states:
             typed(page, state)
             x = np.array(state[0] if name != "mountain-car:features=none" else state)
@@ -117,7 +119,7 @@ def test_the_map_is_the_policys(browser, pages):
         rows = page.eval_on_selector_all(
             "#map-numbers tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
         )
-    assert len(rows) >= 400
+    assert len(rows) >= 12 * 12  # finer where the page is quick
     states = np.array([[float(x), float(v)] for x, v, _, _ in rows])
     q = policy.q_values(states)
     assert np.allclose([float(score) for *_, score in rows], q.max(axis=1), rtol=2e-3)
@@ -170,7 +172,7 @@ def test_the_keyboard_alone_reaches_everything(browser, pages, name):
         left = page.evaluate(
             f"({every}).filter(e => e.dataset.seen !== 'yes').map(e => e.outerHTML.slice(0, 80))"
         )
-        assert left == [] and count > 5
+        assert left == [] and count >= 5
         summary = page.locator("summary").first
         summary.focus()
         page.keyboard.press("Enter")
@@ -178,10 +180,12 @@ def test_the_keyboard_alone_reaches_everything(browser, pages, name):
 
 
 def test_nothing_else_can_be_run_in_it(browser, pages):
+    """What a test itself evaluates may use eval in some versions of Chromium, so the page's own clock calls it here."""
+    evaluated = (
+        "new Promise(done => setTimeout(() => { try { done(eval('1')) } catch (e) { done(e.name) } }))"
+    )
     with opened(browser, pages[0]["random-linear"]) as page:
-        assert (
-            page.evaluate("(() => { try { return eval('1') } catch (e) { return e.name } })()") == "EvalError"
-        )
+        assert page.evaluate(evaluated) == "EvalError"
         page.evaluate(
             "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.x = 1'}))"
         )
@@ -204,20 +208,19 @@ def test_charts_are_there_without_scripts(browser, pages):
     context.close()
 
 
+def until(page, happened, seconds):
+    """Wait for something. (`wait_for_function` would have the page evaluate a text, which its policy forbids.)"""
+    for _ in range(10 * seconds):
+        if happened():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"it did not happen within {seconds} s")
+
+
 def test_the_live_view_follows_a_run_to_its_end(browser):
-    command = [
-        "plan",
-        "mountain-car:features=none",
-        "--budget",
-        "60000",
-        "--rollouts",
-        "0",
-        "--reality",
-        "0",
-        "--live",
-    ]
+    command = "plan river-linear --planner primal-dual --budget 20000000 --rollouts 0 --reality 0 --live"
     run = subprocess.Popen(
-        [sys.executable, "-m", "coreplan", *command, "--port", "0"],
+        [sys.executable, "-m", "coreplan", *shlex.split(command), "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -225,9 +228,8 @@ def test_the_live_view_follows_a_run_to_its_end(browser):
         with opened(browser, url) as page:
             page.wait_for_selector("#convergence .chart", timeout=120_000)
             counts = [page.inner_text(".verdict")]
-            page.wait_for_function("text => document.querySelector('.verdict').innerText !== text", arg=counts[0],
-                                   timeout=120_000)  # fmt: skip
-            page.wait_for_function("document.body.innerText.includes('The run has ended')", timeout=240_000)
+            until(page, lambda: page.inner_text(".verdict") != counts[0], 120)
+            until(page, lambda: "The run has ended" in page.inner_text("body"), 240)
             assert {u.removeprefix(url) for u in page.asked} <= {"", "content", "favicon.ico"}
             told = [
                 text for text in page.said if "ERR_CONNECTION" not in text

@@ -1,23 +1,31 @@
 """The page: its order, its numbers, and that nothing a user wrote can become markup or a script."""
 
+import base64
 import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 
 import coreplan
 from coreplan import InputError
-from coreplan.report import facts_of, measure, write_report
+from coreplan.judge.assumptions import Measurement
+from coreplan.report import Facts, facts_of, measure, write_report
 from coreplan.report.charts import Level, Line, line_chart
 from coreplan.report.comparison import differences
+from coreplan.report.lights import MEANING, checks
 from coreplan.report.markup import json_block
+from coreplan.report.packing import packed
+from coreplan.report.sections import spans
 from coreplan.report.ticks import compact, ticks
+from coreplan.report.words import verdict
 from helpers.html import Page, safe
 from helpers.runs import numpy_problem
 
 ORDER = ["certificate", "convergence", "checks", "policy", "core", "trajectories", "settings"]
+COLOURS = ["green", "amber", "grey", "red"] * 3
 EVIL = "</script><script>alert(1)</script><!-- <b onclick=x> & ' \" \u2028"
 
 
@@ -81,7 +89,8 @@ def test_the_command_makes_the_same_run(run, tmp_path):
 
     from coreplan.cli import app
 
-    command = re.search(r"coreplan plan river-linear [^<]*?NEW_FOLDER", page_of(run[0]).text).group().split()
+    text = page_of(run[0]).text.replace("\\", "")
+    command = re.search(r"coreplan plan river-linear [^<]*?NEW_FOLDER", text).group().split()
     done = CliRunner().invoke(app, [*command[1:-1], str(tmp_path / "again"), "--report-queries", "0"])
     assert done.exit_code == 0, done.output
     again = coreplan.load_run(tmp_path / "again")
@@ -123,6 +132,76 @@ def test_no_text_ends_a_block_of_data():
     inside = block.removesuffix("</script>")
     assert "</" not in inside and "<!--" not in inside and "\u2028" not in inside
     assert Page(block).data("x") == {EVIL: [EVIL, None, None, 1.5]}
+
+
+def test_numbers_are_packed_and_exact():
+    """Unpacked here as `scores.js` does it; browsers compare what pages then compute with the policy."""
+
+    def unpacked(value):
+        if isinstance(value, list):
+            return [unpacked(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if not isinstance(value.get("packed"), str):
+            return {name: unpacked(part) for name, part in value.items()}
+        rows = np.frombuffer(base64.b64decode(value["packed"]), f"<{value['type']}")
+        return (rows.reshape(-1, value["width"]) if value["width"] else rows).tolist()
+
+    rng = np.random.default_rng(0)
+    given = {
+        "theta": rng.normal(size=700).tolist(), "few": [1, 2], "none": [], "words": ["a"] * 600, "nothing": None,
+        "tree": {
+            f"{low} to {high}": [[low, high], *rng.integers(low, high, size=(600, 2)).tolist()]
+            for low, high in ((0, 255), (0, 256), (0, 2**16), (-1, 3), (0, 2**31 - 1), (0, 2**31), (-(2**40), 0))
+        },
+        "masks": [[True, False]] * 600, "uneven": [[1], [1, 2]] * 300, "rows": rng.normal(size=(2, 600)).tolist(),
+    }  # fmt: skip
+    short = packed(given)
+    assert json.loads(json.dumps(unpacked(short))) == given
+    kinds = {name: part["type"] for name, part in short["tree"].items() if isinstance(part, dict)}
+    assert list(kinds.values()) == ["u1", "u2", "i4", "i4", "i4"]
+
+
+def test_lights_that_may_be_wrong_come_first_and_every_row_has_a_meaning():
+    rows = [
+        Measurement(name, 1.0, light, "so.")
+        for name, light in zip(MEANING, ["green", "amber", "grey", "red"] * 3, strict=True)
+    ]
+    text = Page(str(checks(Facts("run", check=coreplan.judge.Report(tuple(rows), 10))))).text
+    places = [text.rindex(word) for word in ("does not hold", "take care", "not resolved", "holds")]
+    assert places == sorted(places)
+    assert all(meaning in text and f"{name}: 1" in text for name, meaning in MEANING.items())
+
+
+def test_the_rows_of_check_have_meanings(run):
+    for problem in ("river-linear", "mountain-car:features=none", "queue-network-cut:features=polynomial"):
+        assert {
+            row.name for row in coreplan.check(coreplan.make(problem), queries=500).rows
+        } <= MEANING.keys()
+
+
+def test_a_bound_that_says_nothing_does_not_stretch_the_picture(run):
+    folder, plan = run
+    vacuous = dataclasses.replace(plan.certificate, upper=1.0)
+    facts = facts_of(folder)
+    facts.certificate = vacuous
+    assert "which says nothing" in verdict(facts)
+    (row,) = [row for row in spans(facts) if row.name == "upper bound"]
+    assert row.outside and "says nothing" in row.note
+
+
+def test_a_run_that_was_killed_shows_its_trace_and_how_it_goes_on(run, tmp_path):
+    for name in ("run.json", "checkpoint.npz"):
+        shutil.copy(run[0] / name, tmp_path / name)
+    record = json.loads((tmp_path / "run.json").read_text()) | {"status": "running", "queries": 0}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    page = page_of(tmp_path)
+    shown = page.data("run")["trace"]["queries"]
+    assert shown == run[1].trace["queries"].tolist() and f"{int(shown[-1]):,} queries" in page.text
+    assert f"coreplan plan river-linear --out {tmp_path} --resume" in " ".join(
+        page.text.replace("\\", "").split()
+    )
+    assert "coreplan certify" not in page.text  # there is no policy to certify
 
 
 @pytest.mark.parametrize("status", ["running", "failed", "finished", "no such status", 3, None])

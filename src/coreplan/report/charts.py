@@ -26,6 +26,7 @@ class Line(NamedTuple):
     x: Sequence[float]
     y: Sequence[float]
     colour: int = 0
+    faint: bool = False  # behind another line that is to be followed
 
 
 class Level(NamedTuple):
@@ -46,6 +47,7 @@ class Span(NamedTuple):
     style: str  # a class
     cells: tuple[str, ...] = ()  # what stands beside the picture
     note: str = ""
+    outside: bool = False  # whether its value is only to be pointed at, so that it does not stretch the axis
 
 
 def line_chart(
@@ -59,7 +61,7 @@ def line_chart(
         for level in levels
         if math.isfinite(level.y)
     ]
-    for line in lines:
+    for line in sorted(lines, key=lambda line: not line.faint):  # what stands out is drawn last
         inner.append(_path(line, (x_low, x_high), (y_low, y_high)))
     drawing = element(
         "svg", *inner, class_="inner", width="100%", height="100%", viewBox=f"0 0 {_INNER:g} {_INNER:g}",
@@ -79,7 +81,7 @@ def line_chart(
 
 def span_picture(rows: Sequence[Span], heads: Sequence[str], band: tuple[float, float] | None) -> Html:
     """A table whose rows have points and intervals on one common axis; `band` is shaded behind all of them."""
-    ends = [v for row in rows for v in (row.value, row.low, row.high) if v is not None]
+    ends = [v for row in rows if not row.outside for v in (row.value, row.low, row.high) if v is not None]
     low, high = padded(ends)
     low, high = max(low, 0.0), min(high, 1.0)
     place = _Scale(low, high if high > low else low + 1e-9)
@@ -140,9 +142,10 @@ def _track(row: Span, place: _Scale, band: tuple[float, float] | None) -> Html:
         ends = {"x1": place(row.low), "x2": place(row.high)}
         parts.append(void("line", **ends, y1="50%", y2="50%", class_=f"interval {row.style}"))
     if row.value is not None:
-        mark = "bound" if row.style in ("lower", "upper") else "point"
         x = place(row.value)
-        if mark == "bound":
+        if row.outside:
+            parts.append(element("text", "\u2192", x="100%", y="50%", dy=5, text_anchor="end", class_="away"))
+        elif row.style in ("lower", "upper"):
             parts.append(void("line", x1=x, x2=x, y1="8%", y2="92%", class_=f"bound {row.style}"))
         else:
             parts.append(void("circle", cx=x, cy="50%", r="5.5", class_=f"point {row.style}"))
@@ -171,9 +174,10 @@ def _path(line: Line, x_range: tuple[float, float], y_range: tuple[float, float]
             path.append(f"{'L' if pen_down else 'M'}{point[0]:.1f} {point[1]:.1f}")
             dots.append(f"M{point[0]:.1f} {point[1]:.1f}h0")
         pen_down = point is not None
-    shapes = [void("path", d="".join(path), class_=f"line s{line.colour % COLOURS}")]
+    style = f"s{line.colour % COLOURS}" + (" faint" if line.faint else "")
+    shapes = [void("path", d="".join(path), class_=f"line {style}")]
     if known <= _FEW:
-        shapes.append(void("path", d="".join(dots), class_=f"dots s{line.colour % COLOURS}"))
+        shapes.append(void("path", d="".join(dots), class_=f"dots {style}"))
     return element("g", element("title", line.name), *shapes)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .charts import COLOURS, Line, Span, line_chart, span_picture
+from .charts import Span, span_picture
+from .convergence import together
 from .facts import Facts
-from .markup import Html, element, folded, joined, json_block, table
+from .markup import Html, element, joined, json_block, section, table
 from .page import document
-from .sections import section
-from .ticks import amount, said
+from .ticks import amount, plain, said
 from .words import best_known, light_of
 
 _APART = frozenset(  # what a run was told or found, and not how it was set
@@ -33,7 +33,7 @@ def comparison_page(runs: Sequence[Facts]) -> str:
         *([notice] if lost else []),
         _rows(runs, names, problems),
         _differences(runs, names),
-        _convergence(runs, names),
+        together(runs, names),
         json_block("runs", _numbers(runs, names)),
     ]
     return document(title, joined(parts))
@@ -74,8 +74,11 @@ def _verdict(runs: Sequence[Facts], names: Sequence[str]) -> str:
         return "Fewer than two of the runs say what their policies are worth."
     (best, name), *others = sorted(known, key=lambda one: -one[0].value)
     apart = all(best.low > other.high for other, _ in others)
+    exact = all(found.exact for found, _ in known)
     said_so = (
-        "and its interval lies above all others" if apart else "but intervals overlap, or values are the same"
+        ("and all values are exact" if exact else "and its interval lies above all others")
+        if apart
+        else "but intervals overlap, or values are the same"
     )
     return f"{name} has the highest value, {said(best.value)}, {said_so}."
 
@@ -132,41 +135,12 @@ def _differences(runs: Sequence[Facts], names: Sequence[str]) -> Html:
         return section(
             "differences", "Settings that differ", element("p", "None: the runs have the same settings.")
         )
-    rows = [[key, *("\u2013" if v is None else str(v) for v in values)] for key, values in found.items()]
+    rows = [[key, *("\u2013" if v is None else plain(v) for v in values)] for key, values in found.items()]
     return section(
         "differences",
         "Settings that differ",
         table(["setting", *names], rows, caption="settings that differ"),
     )
-
-
-def _convergence(runs: Sequence[Facts], names: Sequence[str]) -> Html:
-    """The traces over queries, one chart for each column that two runs share."""
-    traces = [
-        (name, facts.trace, k) for k, (name, facts) in enumerate(zip(names, runs, strict=True)) if facts.trace
-    ]
-    columns = list(
-        dict.fromkeys(c for _, trace, _ in traces for c in trace.columns if c not in ("queries", "seconds"))
-    )
-    columns.sort(key=lambda c: c != "value")
-    panels = []
-    for column in columns:
-        lines = [
-            Line(name, trace["queries"].tolist(), trace[column].tolist(), k % COLOURS)
-            for name, trace, k in traces
-            if column in trace.columns and (trace[column] == trace[column]).any()
-        ]
-        if len(lines) > 1 or (column == "value" and lines):
-            panels.append(line_chart(column.replace("_", " "), "queries", lines))
-    if not panels:
-        return section("convergence", "Convergence", element("p", "No two runs recorded the same numbers."))
-    numbers = [
-        folded(
-            f"The numbers of {name}", table(trace.columns, trace.rows.tolist(), caption=f"trace of {name}")
-        )
-        for name, trace, _ in traces
-    ]
-    return section("convergence", "Convergence", element("div", *panels[:8], class_="panels"), *numbers)
 
 
 def _numbers(runs: Sequence[Facts], names: Sequence[str]) -> list[dict[str, Any]]:

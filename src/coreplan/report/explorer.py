@@ -20,6 +20,7 @@ from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..simulate import Simulator
 from .facts import Facts
+from .packing import packed
 
 _LARGEST = 1_100_000  # bytes of an exported policy in the page
 _GRID = 250_000  # numbers of all grids together
@@ -79,6 +80,7 @@ def _spec(policy: SoftmaxPolicy, problem: Problem) -> tuple[dict[str, Any] | Non
             "Which actions a state allows is decided by a function of your own, which the page does not have. What is shown "
             "was computed on a grid of states."
         )
+    spec = packed(spec)
     if len(json.dumps(spec)) > _LARGEST:
         return None, (
             f"With {len(policy.theta):,} numbers the policy is too large for this page. What is shown was computed on a "

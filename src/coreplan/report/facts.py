@@ -19,6 +19,7 @@ from ..problem import ZOO, Problem, make
 from ..run import (
     CERTIFICATE_FILE,
     CHECK_FILE,
+    CHECKPOINT_FILE,
     EVALUATION_FILE,
     REALITY_FILE,
     RUN_FILE,
@@ -74,6 +75,16 @@ class Facts:
             return checks.whole(self.record, name)
         except (KeyError, ValueError):
             return None
+
+    @property
+    def queries(self) -> int | None:
+        """The queries of the run; of one that did not come to its end, those up to the last row of its trace."""
+        told = self.whole("queries")
+        return (
+            int(self.trace["queries"][-1])
+            if not told and self.trace is not None and len(self.trace)
+            else told
+        )
 
     @property
     def folder(self) -> Path:
@@ -148,6 +159,8 @@ def facts_of(folder: str | Path, problem: Problem | None = None, *, given: str =
     facts.problem = problem if problem is not None else _built_in(facts)
     facts.policy = _policy(path, facts)
     facts.trace = read(TRACE_FILE, lambda file: Trace.from_csv(files.read_text(file)))
+    if facts.trace is None and facts.policy is None:
+        facts.trace = read(CHECKPOINT_FILE, lambda file: RunFolder(file.parent).stored_trace())
     facts.evaluation = read(EVALUATION_FILE, lambda file: Evaluation.from_dict(files.read_json(file)))
     facts.baseline = read(EVALUATION_FILE, _baseline, tell=False)
     facts.certificate = read(CERTIFICATE_FILE, lambda file: Certificate.from_dict(files.read_json(file)))

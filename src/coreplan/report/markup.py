@@ -39,8 +39,14 @@ def table(
     heads: Sequence[object], rows: Iterable[Sequence[object]], *, numbers: bool = True, caption: str = ""
 ) -> html.Html:
     """A table; cells that are no text in words stand in columns of numbers."""
-    head = [element("th", name, scope="col") for name in heads]
-    body = [element("tr", *(_cell(cell, numbers) for cell in row)) for row in rows]
+    listed = [list(row) for row in rows]
+    last = listed[-1] if listed else []
+    right = [numbers and k < len(last) and _is_number(last[k]) for k in range(len(heads))]
+    head = [
+        element("th", name, scope="col", **({"class_": "number"} if at else {}))
+        for name, at in zip(heads, right, strict=True)
+    ]
+    body = [element("tr", *(_cell(cell, numbers) for cell in row)) for row in listed]
     parts = [element("caption", caption)] if caption else []
     return element(
         "div",
@@ -57,11 +63,27 @@ def folded(summary: str, *content: object) -> html.Html:
     return element("details", element("summary", summary), *content)
 
 
+def section(name: str, title: str, *content: object) -> Html:
+    """A section with its heading."""
+    return element("section", element("h2", title), *content, id=name, aria_label=title)
+
+
+def absent(what: str, remedy: str = "", command: str = "") -> Html:
+    """What is not there, and with which command to get it."""
+    parts: list[object] = [what]
+    if command:
+        parts += [f" {remedy} with ", element("code", command), "."]
+    return element("p", *parts, class_="absent")
+
+
 def _cell(cell: object, numbers: bool) -> html.Html:
-    number = numbers and isinstance(cell, (int, float)) and not isinstance(cell, bool)
-    if number:
+    if numbers and _is_number(cell):
         return element("td", _written(cell), class_="number")
     return element("td", cell)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
 def _written(cell: Any) -> str:

@@ -15,9 +15,11 @@ from typing import Any
 from .._version import __version__
 from ..export import EVALUATOR
 from . import sections
+from .convergence import convergence
 from .explorer import explorer, heaviest
 from .facts import Facts
-from .markup import Html, element, folded, joined, json_block, table, void
+from .lights import checks
+from .markup import Html, absent, element, folded, joined, json_block, section, table, void
 
 _WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("drawing.js", "scores.js", "explorer.js", "core.js", "start.js")
@@ -37,8 +39,8 @@ def run_body(facts: Facts, *, maps: bool = True) -> Html:
     )
     parts = [
         sections.certificate(facts),
-        sections.convergence(facts),
-        sections.checks(facts),
+        convergence(facts),
+        checks(facts),
         _policy(facts, data, why),
         _core(facts, data),
         sections.trajectories(facts),
@@ -102,7 +104,7 @@ def _policy(facts: Facts, data: Any, why: str) -> Html:
     """The place of the maps, which the page's script fills."""
     name, title = "policy", "What the policy does"
     if data is None:
-        return sections.section(name, title, sections.absent(why))
+        return section(name, title, absent(why))
     intro = (
         "At every state the policy ranks the actions by their score, phi(x, a) . theta. For planners that fit values the "
         "score is the estimated Q-value, in sums of normalised rewards and up to a constant. "
@@ -122,7 +124,7 @@ def _policy(facts: Facts, data: Any, why: str) -> Html:
         )
     )
     parts.append(element("div", "", id="explorer-view"))
-    return sections.section(name, title, *parts)
+    return section(name, title, *parts)
 
 
 def _core(facts: Facts, data: Any) -> Html:
@@ -130,14 +132,14 @@ def _core(facts: Facts, data: Any) -> Html:
     name, title = "core", "Where the core pairs lie"
     core, weights = facts.core, facts.weights
     if core is None:
-        return sections.section(
+        return section(
             name,
             title,
-            sections.absent("No core pairs are known: the run used none, or they could not be read."),
+            absent("No core pairs are known: the run used none, or they could not be read."),
         )
     text = f"{len(core):,} core pairs. "
     text += (
-        "The area of a point is the weight that the planner gives to the pair (the paper's lambda), which adds up to 1."
+        "The area of a point is the weight that the planner gives to the pairs there (the paper's lambda; all add up to 1)."
         if weights is not None
         else "The planner weighs them all equally: it has no weights of its own."
     )
@@ -157,7 +159,7 @@ def _core(facts: Facts, data: Any) -> Html:
     what = "all" if len(which) == len(core) else f"{len(which)} of {len(core):,}"
     numbers = folded(f"The numbers: {what} pairs", table(heads, rows, caption="core pairs"))
     view = [element("div", "", id="core-view")] if data is not None else []
-    return sections.section(name, title, element("p", text, class_="reading"), *view, numbers)
+    return section(name, title, element("p", text, class_="reading"), *view, numbers)
 
 
 def _contents() -> Html:

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import math
-import shlex
+import textwrap
 from collections.abc import Sequence
 
 from ..judge import Evaluation
-from .charts import Level, Line, Span, line_chart, span_picture
+from .charts import Line, Span, line_chart, span_picture
+from .convergence import moves
 from .facts import Facts
-from .markup import Html, element, folded, joined, table
-from .ticks import amount, said
-from .words import best_known, command_of, ending, light_of, problem_word, verdict
+from .markup import Html, absent, element, folded, joined, section, table
+from .ticks import amount, brief, plain, said
+from .words import (
+    best_known,
+    command_for,
+    command_of,
+    ending,
+    is_vacuous,
+    light_of,
+    problem_word,
+    resuming,
+    verdict,
+)
 
-_PANELS = 8  # charts of the trace, at most
 _COLUMNS = 6  # coordinates of trajectories that are drawn
 _ROWS = 300  # of a table of a sample
-LIGHTS = {"green": "holds", "amber": "take care", "red": "does not hold", "grey": "not resolved"}
-_ROUNDING = 1e-9  # a column of the trace that moves by less is rounding
-_WORDS = {  # columns of the trace that are no words
-    "value": "normalised value",
-    "outside": "distance outside the core's hull",
-    "theta_norm": "length of theta",
-    "Theta_norm": "length of Theta",
-    "lambda_entropy": "entropy of lambda",
-    "error": "estimated loss of sampling",
-}
-
-
-def section(name: str, title: str, *content: object) -> Html:
-    """A section with its heading."""
-    return element("section", element("h2", title), *content, id=name, aria_label=title)
-
-
-def absent(what: str, command: str = "") -> Html:
-    """What is not there, and the command that makes it."""
-    parts: list[object] = [what]
-    if command:
-        parts += [" Make it with ", element("code", command), "."]
-    return element("p", *parts, class_="absent")
+_SHORTEST = 40  # steps of a trajectory that are drawn, at least
+_LITTLE = 0.05  # discounted weight of the steps that are not drawn, at most
 
 
 def head(facts: Facts) -> Html:
@@ -47,10 +36,13 @@ def head(facts: Facts) -> Html:
     badge = element("span", state, class_=f"badge {light_of(facts)}")
     by = f"planned by {facts.planner}" if facts.planner else "planner unknown"
     title = element("h1", facts.title)
-    about = element("p", f"{by}, seed {_or_unknown(facts.whole('seed'))} ", badge, class_="about")
+    about = element("p", f"{by}, seed {brief(facts.whole('seed'))} ", badge, class_="about")
     parts = [title, about, element("p", verdict(facts), class_="verdict")]
     if ending(facts):
         parts.append(element("p", ending(facts), class_="ending"))
+    if resuming(facts):
+        command = element("pre", element("code", _broken(resuming(facts))), tabindex="0")
+        parts += [element("p", "This command goes on with it:", class_="ending"), command]
     return element("header", *parts, id="verdict")
 
 
@@ -102,7 +94,7 @@ def certificate(facts: Facts) -> Html:
     c = facts.certificate
     parts: list[object] = []
     if rows:
-        proved = c is not None and c.upper is not None and c.holds is not False
+        proved = c is not None and c.upper is not None and c.holds is not False and not is_vacuous(c)
         band = (c.lower, c.upper) if proved and c is not None and c.upper is not None else None
         heads = ("", "normalised value", "value", f"in {facts.reward_name}")
         parts.append(span_picture(rows, heads, band))
@@ -110,7 +102,7 @@ def certificate(facts: Facts) -> Html:
     else:
         parts.append(absent("Nothing in this folder says what the policy is worth."))
     if c is None:
-        parts.append(absent("No certificate was made.", _for_run("certify", facts)))
+        parts.append(absent("There is no certificate.", "Make it", command_for("certify", facts)))
     else:
         parts.append(element("p", c.sentence))
         parts.append(
@@ -141,7 +133,8 @@ def spans(facts: Facts) -> list[Span]:
     rows = []
     if c is not None and c.upper is not None:
         note = "no policy is worth more" if c.holds else "not proved: an assumption was found false"
-        rows.append(row("upper bound", c.upper, "upper", note=note))
+        note = "says nothing: it is the highest reward at every step" if is_vacuous(c) else note
+        rows.append(row("upper bound", c.upper, "upper", note=note)._replace(outside=is_vacuous(c)))
     if exact is not None and exact.optimum is not None:
         rows.append(row("optimum", exact.optimum, "optimum", note="exact"))
     rows += found("the policy", e if e is not None else exact, "policy")
@@ -160,79 +153,24 @@ def spans(facts: Facts) -> list[Span]:
     return rows
 
 
-def convergence(facts: Facts) -> Html:
-    """The columns of the trace, each over queries."""
-    name, title = "convergence", "How the run converged"
-    trace = facts.trace
-    if trace is None or not len(trace):
-        return section(name, title, absent("There is no trace of the run (trace.csv)."))
-    queries = trace["queries"]
-    order = ["value", *(c for c in trace.columns if c not in ("queries", "seconds", "value"))]
-    panels = []
-    for column in order:
-        if column in trace.columns and _moves(trace[column].tolist()):
-            line = Line(column, queries.tolist(), trace[column].tolist())
-            levels = _levels(facts) if column == "value" else []
-            panels.append(line_chart(_WORDS.get(column, column.replace("_", " ")), "queries", [line], levels))
-    note = element(
-        "p",
-        "No number of the trace moved more than once: the run recorded too few moments to draw.",
-        class_="absent",
-    )
-    rows = [_row(row) for row in trace.rows.tolist()]
-    data = folded(f"The numbers: {len(trace)} rows of trace.csv", table(trace.columns, rows, caption="trace"))
-    return section(name, title, element("div", *panels[:_PANELS], class_="panels") if panels else note, data)
-
-
-def checks(facts: Facts) -> Html:
-    """The assumptions, each with its light and what to do."""
-    name, title = "checks", "Whether the assumptions hold"
-    found = facts.check
-    if found is None:
-        lost = "The assumptions were not checked."
-        return section(name, title, absent(lost, _for_run("report", facts, "--queries 20000")))
-    intro = (
-        f"Measured with {found.queries:,} queries of their own, at pairs that the uniform policy and a fitted one reach. "
-        "A light is green only if the measurement could have found what it rules out."
-    )
-    rows = [
-        element(
-            "li",
-            element("span", LIGHTS.get(r.light, r.light), class_=f"light {r.light}"),
-            element("div", element("b", r.name), f" {_or_unknown(r.value)}", element("p", r.verdict)),
-        )
-        for r in found.rows
-    ]
-    counts = [(LIGHTS[light], light, sum(r.light == light for r in found.rows)) for light in LIGHTS]
-    tally = [element("li", f"{word}: {n}", class_=f"light {light}") for word, light, n in counts if n]
-    return section(
-        name, title, element("p", intro, class_="reading"), element("ul", *tally, class_="tally"),
-        element("ul", *rows, class_="lights"),
-    )  # fmt: skip
-
-
 def trajectories(facts: Facts) -> Html:
     """The sample of trajectories: each coordinate and the rewards over steps."""
     name, title = "trajectories", "Trajectories under the policy"
     sample = facts.sample
     if sample is None or not sample.trajectories:
         lost = "No trajectories were drawn."
-        return section(name, title, absent(lost, _for_run("report", facts, "--queries 1000")))
+        command = command_for("report", facts, "--queries 1000")
+        return section(name, title, absent(lost, "Draw some", command))
     rows = sample.trajectories
     D = len(rows[0].states[0])
     names = facts.names("state", D)
+    until = _drawn(facts)
     panels = []
     for i, coordinate in enumerate(names[:_COLUMNS]):
-        lines = [
-            Line(f"trajectory {k}", list(range(len(t.living))), [s[i] for s in t.living], k)
-            for k, t in enumerate(rows)
-        ]
-        if _moves([v for line in lines for v in line.y]):
+        lines = [_walk(k, [s[i] for s in t.living[: until + 1]]) for k, t in enumerate(rows)]
+        if moves([v for line in lines for v in line.y]):
             panels.append(line_chart(coordinate, "step", lines, legend=False))
-    rewards = [
-        Line(f"trajectory {k}", list(range(len(t.rewards) + 1)), _sums(t.rewards), k)
-        for k, t in enumerate(rows)
-    ]
+    rewards = [_walk(k, _sums(t.rewards[:until])) for k, t in enumerate(rows)]
     panels.append(line_chart(f"sum of {facts.reward_name} so far", "step", rewards))
     ended, steps = sum(t.ended for t in rows), max(len(t.actions) for t in rows)
     end = "all of them came to an end" if ended == len(rows) else f"{ended or 'none'} of them came to an end"
@@ -240,6 +178,8 @@ def trajectories(facts: Facts) -> Html:
         f"{len(rows)} trajectories from drawn initial states, {sample.queries:,} queries in all; {end} within "
         f"{steps:,} steps. Rewards are added up without discount."
     )
+    if steps > until:
+        intro += f" The first {until:,} steps are drawn: by the discount, all later ones weigh less than {_LITTLE:.0%}."
     actions = facts.names("action", 1 + max((a for t in rows for a in t.actions), default=0))
     cells = [
         [k, step, *t.states[step], actions[t.actions[step]], t.rewards[step]]
@@ -261,12 +201,12 @@ def settings(facts: Facts) -> Html:
     told = ("problem", "planner", "picked", "seed", "budget", "reality", "discount", "reward_range", "block", "status",
             "queries", "reality_queries", "lost_queries", "rechecked_queries", "initial_draws", "seconds",
             "warmup_seconds", "baseline", "features", "core")  # fmt: skip
-    rows = [(key.replace("_", " "), _value(record[key])) for key in told if record.get(key) not in (None, "")]
-    own = [(key, _value(value)) for key, value in facts.settings.items()]
+    rows = [(key.replace("_", " "), plain(record[key])) for key in told if record.get(key) not in (None, "")]
+    own = [(key, plain(value)) for key, value in facts.settings.items()]
     machine = record.get("machine")
-    made = [("coreplan", _value(record.get("coreplan")))]
-    made += [(k, _value(v)) for k, v in machine.items()] if isinstance(machine, dict) else []
-    command = [element("pre", element("code", command_of(facts)), tabindex="0")]
+    made = [("coreplan", plain(record.get("coreplan")))]
+    made += [(k, plain(v)) for k, v in machine.items()] if isinstance(machine, dict) else []
+    command = [element("pre", element("code", _broken(command_of(facts))), tabindex="0")]
     if problem_word(facts) == "FILE.py:NAME":
         command.append(
             element(
@@ -297,20 +237,6 @@ def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Html:
     return element("div", element("h3", title), element("table", element("tbody", *body), class_="pairs"))
 
 
-def _levels(facts: Facts) -> list[Level]:
-    levels = []
-    c, exact = facts.certificate, best_known(facts)[0]
-    if exact is not None and exact.optimum is not None:
-        levels.append(Level("optimum", exact.optimum, "optimum"))
-    if c is not None and c.gap is not None and c.upper is not None:
-        levels.append(Level("upper bound", c.upper, "upper"))
-    if c is not None:
-        levels.append(Level("lower bound", c.lower, "lower"))
-    if exact is not None and exact.uniform is not None:
-        levels.append(Level("uniform policy", exact.uniform, "uniform"))
-    return levels
-
-
 def _reading(facts: Facts) -> str:
     text = "Values are normalised: 1 is the highest reward at every step, 0 the lowest."
     c = facts.certificate
@@ -318,23 +244,29 @@ def _reading(facts: Facts) -> str:
         text += (
             " The shaded band is certified: the policy is worth no less than its left edge, and no policy more than its "
             "right, as far as the features describe the process exactly."
+            if not is_vacuous(c)
+            else " The upper bound is outside of the picture."
         )
     return text
 
 
-def _for_run(command: str, facts: Facts, more: str = "") -> str:
-    own = ["--problem", facts.given] if facts.given else []
-    return f"coreplan {shlex.join([command, facts.path, *own])} {more}".strip()
+def _drawn(facts: Facts) -> int:
+    """How many steps of a trajectory are worth drawing: by the discount, what comes later hardly counts."""
+    discount = facts.number("discount") or 0.0
+    return (
+        max(_SHORTEST, math.ceil(math.log(_LITTLE) / math.log(discount))) if 0.0 < discount < 1.0 else 10**9
+    )
 
 
-def _moves(values: Sequence[float]) -> bool:
-    """Whether there is anything to draw."""
-    known = [v for v in values if math.isfinite(v)]
-    return len(known) > 1 and max(known) - min(known) > _ROUNDING
+def _walk(k: int, values: Sequence[float]) -> Line:
+    """A trajectory over steps. The first stands out, so that one can be followed."""
+    return Line(f"trajectory {k}", list(range(len(values))), values, k, faint=k > 0)
 
 
-def _row(row: list[float]) -> list[object]:
-    return [int(v) if v == v and v.is_integer() and abs(v) < 2**53 else v for v in row]
+def _broken(command: str) -> str:
+    """A long command on several lines of a shell."""
+    lines = textwrap.wrap(command, 72, break_long_words=False, break_on_hyphens=False)
+    return " \\\n    ".join(lines)
 
 
 def _sums(rewards: Sequence[float]) -> list[float]:
@@ -343,24 +275,6 @@ def _sums(rewards: Sequence[float]) -> list[float]:
         total += reward
         sums.append(total)
     return sums
-
-
-def _value(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)
-
-
-def _or_unknown(value: float | None) -> str:
-    return (
-        "unknown"
-        if value is None or value != value
-        else f"{value:.4g}"
-        if isinstance(value, float)
-        else str(value)
-    )
 
 
 def _count(value: int | None) -> str:

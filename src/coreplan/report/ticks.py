@@ -49,3 +49,21 @@ def padded(values: list[float], share: float = 0.05) -> tuple[float, float]:
     low, high = min(finite), max(finite)
     room = share * (high - low) or max(abs(high) * 0.05, 1e-9)
     return low - room, high + room
+
+
+def brief(value: float | None) -> str:
+    """A number with four digits; "unknown" where it is not known."""
+    if value is None or value != value:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def plain(value: object) -> str:
+    """A setting as people write it."""
+    if isinstance(value, dict) and "array" in value:
+        return f"an array, {value['array']}"  # its digest
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(plain, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)

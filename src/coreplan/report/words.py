@@ -56,8 +56,8 @@ def ending(facts: Facts) -> str:
         ended = Status(status).after(max(planning, 0))
     except ValueError:
         ended = {
-            "running": "The run has not ended, or its process was killed: resume it with --resume.",
-            "failed": "The run ended with an error: resume it with --resume.",
+            "running": "The run has not ended, or its process was killed.",
+            "failed": "The run ended with an error.",
         }.get(status, "It is not known how the run ended.")
     return " ".join(
         part for part in (ended, *(facts.text(n) for n in ("reason", "next", "no_verdict"))) if part
@@ -81,6 +81,21 @@ def command_of(facts: Facts) -> str:
     for name, value in settings.items():
         words += ["--set", f"{name}={value}"]
     return " ".join(shlex.quote(word) for word in [*words, "--out", "NEW_FOLDER"])
+
+
+def command_for(command: str, facts: Facts, more: str = "") -> str:
+    """A command about this run; empty where the run has no policy yet that it could be about."""
+    own = ["--problem", facts.given] if facts.given else []
+    return (
+        "" if facts.policy is None else f"coreplan {shlex.join([command, facts.path, *own])} {more}".strip()
+    )
+
+
+def resuming(facts: Facts) -> str:
+    """The command with which a run goes on that has not come to its end; empty where it has."""
+    stopped = not facts.running and facts.text("status") in ("running", "failed")
+    words = ["coreplan", "plan", problem_word(facts), "--out", facts.path, "--resume"]
+    return shlex.join(words) if stopped else ""
 
 
 def problem_word(facts: Facts) -> str:
@@ -113,6 +128,8 @@ def _certified(c: Certificate | None) -> str:
     if c is None:
         return "there is no certificate"
     lower = f"with {c.confidence:.0%} confidence it is worth at least {said(c.lower)}"
+    if is_vacuous(c) and c.holds is not False:
+        return f"{lower}, assuming nothing; the upper bound on the optimum is 1, which says nothing"
     if c.upper is None:
         return f"{lower}, assuming nothing; the optimum is not bounded"
     if c.holds is False:
@@ -123,8 +140,13 @@ def _certified(c: Certificate | None) -> str:
     )
 
 
+def is_vacuous(c: Certificate) -> bool:
+    """Whether the upper bound is no lower than what every policy is below by definition."""
+    return c.upper is not None and c.upper >= 1.0
+
+
 def _spent(facts: Facts) -> str:
-    queries = facts.whole("queries")
+    queries = facts.queries
     return "an unknown number of queries" if queries is None else f"{queries:,} queries"
 
 

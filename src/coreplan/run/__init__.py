@@ -4,6 +4,7 @@ from ..base import Interrupt
 from .folder import (
     CERTIFICATE_FILE,
     CHECK_FILE,
+    CHECKPOINT_FILE,
     EVALUATION_FILE,
     REALITY_FILE,
     REPORT_FILE,
@@ -22,6 +23,7 @@ from .trace import Trace, cell
 
 __all__ = [
     "CERTIFICATE_FILE",
+    "CHECKPOINT_FILE",
     "CHECK_FILE",
     "EVALUATION_FILE",
     "NO_LIMIT",

@@ -312,6 +312,11 @@ class RunFolder:
             raise FileError(f"{path} is damaged: it has no weights of core pairs ({error}).") from None
         return weights
 
+    def stored_trace(self) -> Trace:
+        """The trace up to the last checkpoint; KeyError or ValueError if it is none."""
+        arrays, meta = files.read_npz(self.path / CHECKPOINT_FILE, KIND, VERSION)
+        return Trace.of(meta["trace_columns"], arrays["trace"])
+
     def write_core(self, core: CoreSet, problem: Problem) -> None:
         """Save core pairs that are not the problem's own, for `coreplan certify` and `coreplan check`."""
         numbers = core.states.dtype.kind in "fiub"  # files hold numbers only

@@ -284,7 +284,9 @@ def _assumptions(c: Condition, lower: float, upper: float) -> tuple[str, ...]:
     if c.excess:
         linear += f"; upper is raised by {c.excess:.3g}, the most that residuals may be there, assuming that none is larger"
     else:
-        linear += f"; up to {c.unseen:.3g} would have passed unseen there: the gap contains it, upper does not"
+        linear += (
+            f"; up to {c.unseen:.3g} would have passed unseen there: the gap contains it, upper does not"
+        )
     crossed = (
         f"upper {upper:.6f} is below lower {lower:.6f}: an assumption is false, or the samples were unlucky",
     )

@@ -1,4 +1,5 @@
-// Where the core pairs lie: points over two coordinates of the state, or the action; their area is their weight.
+// Where the core pairs lie: points over two coordinates of the state, or the action. Pairs at one place, such as those of
+// one state with several actions, are one point, and its area is the weight of all of them.
 var corePairs = (function () {
   "use strict";
   var d = drawing, view = null;
@@ -20,19 +21,27 @@ var corePairs = (function () {
     picture.setAttribute("role", "img");
 
     function axis(i) {
-      return i < data.axes.length ? data.axes[i] : { name: "action", low: 0, high: Math.max(data.actions.length - 1, 1) };
+      if (i < data.axes.length) return data.axes[i];
+      return { name: "action", low: 0, high: Math.max(data.actions.length - 1, 1), names: data.actions };
     }
     function of(k, i) { return i < data.axes.length ? data.core.states[k][i] : data.core.actions[k]; }
     function draw() {
       picture.replaceChildren();
       var ax = wide(axis(view.x)), ay = wide(axis(view.y)), weights = data.core.weights;
-      var most = weights ? Math.max.apply(null, weights) : 1;
+      var places = new Map();
+      data.core.states.forEach(function (_, k) {
+        var at = of(k, view.x) + " " + of(k, view.y), known = places.get(at) || { k: k, weight: 0 };
+        known.weight += weights ? weights[k] : 0;
+        places.set(at, known);
+      });
+      var most = 0;
+      places.forEach(function (place) { most = Math.max(most, place.weight); });
       d.frame(picture, ax, ay);
       d.svg("rect", { width: "100%", height: "100%", class: "edge" }, picture);
-      data.core.states.forEach(function (_, k) {
-        var sx = (of(k, view.x) - ax.low) / (ax.high - ax.low), sy = 1 - (of(k, view.y) - ay.low) / (ay.high - ay.low);
+      places.forEach(function (place) {
+        var sx = (of(place.k, view.x) - ax.low) / (ax.high - ax.low), sy = 1 - (of(place.k, view.y) - ay.low) / (ay.high - ay.low);
         if (!(sx >= 0 && sx <= 1 && sy >= 0 && sy <= 1)) return;
-        var r = weights ? Math.max(9 * Math.sqrt(weights[k] / most), 0.8) : data.core.states.length > 300 ? 2 : 4;
+        var r = most > 0 ? Math.max(9 * Math.sqrt(place.weight / most), 0.8) : places.size > 300 ? 2 : 4;
         d.svg("circle", { cx: 100 * sx + "%", cy: 100 * sy + "%", r: r, class: "pair-point" }, picture);
       });
       axisName.textContent = axis(view.x).name + " across, " + axis(view.y).name + " up";
@@ -40,7 +49,7 @@ var corePairs = (function () {
     }
     function wide(a) {
       var room = 0.04 * (a.high - a.low) || 0.5;
-      return { low: a.low - room, high: a.high + room };
+      return { low: a.low - room, high: a.high + room, names: a.names };
     }
     draw();
   }

@@ -59,17 +59,26 @@ var drawing = (function () {
   function label(text, x, y, anchor, dx, dy, parent) {
     svg("text", { x: x, y: y, "text-anchor": anchor, dx: dx, dy: dy }, parent).textContent = text;
   }
-  // Both axes of a picture: numbers along the left and the lower edge; low and high are at the edges.
+  // Both axes of a picture: numbers along the left and the lower edge; low and high are at the edges. An axis of things
+  // that are counted has their names instead.
   function frame(parent, x, y) {
-    ticks(x.low, x.high, 5).forEach(function (t) {
+    marks(x, 5).forEach(function (t) {
       var share = (t - x.low) / (x.high - x.low);
       var anchor = share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
-      label(said(t), 100 * share + "%", "100%", anchor, 0, 17, parent);
+      label(named(x, t), 100 * share + "%", "100%", anchor, 0, 17, parent);
     });
     if (!y) return;
-    ticks(y.low, y.high, 5).forEach(function (t) {
-      label(said(t), "0", 100 * (1 - (t - y.low) / (y.high - y.low)) + "%", "end", -7, 4, parent);
+    marks(y, y.names ? 12 : 5).forEach(function (t) {
+      label(named(y, t), "0", 100 * (1 - (t - y.low) / (y.high - y.low)) + "%", "end", -7, 4, parent);
     });
+  }
+  function marks(axis, most) {
+    return ticks(axis.low, axis.high, most).filter(function (t) { return !axis.names || Number.isInteger(t); });
+  }
+  function named(axis, t) {
+    if (!axis.names) return said(t);
+    var name = axis.names[t] || "";
+    return name.length > 9 ? name.slice(0, 8) + "\u2026" : name;
   }
   function options(select, names, chosen) {
     select.replaceChildren();
@@ -77,7 +86,8 @@ var drawing = (function () {
   }
   function control(name, id, input) {
     input.id = id;
-    return html("label", { className: "control", htmlFor: id }, [html("span", { textContent: name }), input]);
+    var style = input.type === "checkbox" ? "control check" : "control";
+    return html("label", { className: style, htmlFor: id }, [html("span", { textContent: name }), input]);
   }
   return { svg: svg, html: html, scale: scale, ofAction: ofAction, light: light, said: said, ticks: ticks, frame: frame,
            options: options, control: control, label: label };

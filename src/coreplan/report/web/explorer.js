@@ -334,8 +334,9 @@ var explorer = (function () {
       return;
     }
     var best = q.indexOf(Math.max.apply(null, q));
-    readout.textContent = "At " + shown.map(function (i) {
-      return data.axes[i].name + " " + d.said(view.state[i]);
+    var state = scores.at(view.state, pair[0], pair[1]);
+    readout.textContent = (scores.exact ? "At " : "Computed at the nearest point of a grid, ") + shown.map(function (i) {
+      return data.axes[i].name + " " + d.said(state[i]);
     }).slice(0, 8).join(", ") + ": " + data.actions[best] + ", with probability " + d.said(Number(p[best].toFixed(4))) + ".";
     var rows = data.actions.map(function (name, a) {
       var bar = d.svg("svg", { width: "100%", height: 14, "aria-hidden": "true" });

@@ -1,0 +1,112 @@
+"""The numbers of a trace over queries: of one run, and of several in common charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..run import Trace
+from .charts import COLOURS, Level, Line, line_chart
+from .facts import Facts
+from .markup import Html, absent, element, folded, section, table
+from .words import best_known, is_vacuous
+
+_PANELS = 8  # charts, at most
+_FEWEST = 3  # rows of a trace that are drawn: a line through two points tells nothing
+_ROUNDING = 1e-9  # a column that moves by less is rounding
+_WORDS = {  # columns that are no words
+    "value": "normalised value",
+    "outside": "distance outside the core's hull",
+    "theta_norm": "length of theta",
+    "Theta_norm": "length of Theta",
+    "lambda_entropy": "entropy of lambda",
+    "error": "estimated loss of sampling",
+}
+_COUNTERS = ("queries", "seconds")
+
+
+def convergence(facts: Facts) -> Html:
+    """The columns of a run's trace, each over queries."""
+    name, title = "convergence", "How the run converged"
+    trace = facts.trace
+    if trace is None or not len(trace):
+        return section(name, title, absent("There is no trace of the run (trace.csv)."))
+    panels = [
+        line_chart(said(c), "queries", [_line(c, trace)], _levels(facts) if c == "value" else [])
+        for c in _columns([trace])
+        if len(trace) >= _FEWEST and moves(trace[c].tolist())
+    ]
+    rows = [_row(row) for row in trace.rows.tolist()]
+    numbers = table(trace.columns, rows, caption="trace")
+    if not panels:
+        few = "A run that samples once and then solves has no curve. These are the moments that it recorded."
+        return section(name, title, element("p", few, class_="reading"), numbers)
+    data = folded(f"The numbers: {len(trace)} rows of trace.csv", numbers)
+    return section(name, title, element("div", *panels[:_PANELS], class_="panels"), data)
+
+
+def together(runs: Sequence[Facts], names: Sequence[str]) -> Html:
+    """The traces of several runs in common charts, for the columns that two or more of them have."""
+    name, title = "convergence", "Convergence"
+    traces = [
+        (name, facts.trace, k)
+        for k, (name, facts) in enumerate(zip(names, runs, strict=True))
+        if facts.trace is not None and len(facts.trace)
+    ]
+    if not traces:
+        return section(name, title, element("p", "There are no traces."))
+    panels = []
+    for column in _columns([trace for _, trace, _ in traces]):
+        lines = [
+            _line(name, trace, column, k % COLOURS) for name, trace, k in traces if column in trace.columns
+        ]
+        drawn = [line for line in lines if moves(line.y)]
+        if drawn and (len(lines) > 1 or column == "value"):
+            panels.append(line_chart(said(column), "queries", lines))
+    numbers = [
+        folded(f"The numbers of {name}", table(trace.columns, map(_row, trace.rows.tolist()), caption=f"trace of {name}"))
+        for name, trace, _ in traces
+    ]  # fmt: skip
+    if not panels:
+        return section(name, title, element("p", "No two runs recorded the same numbers."), *numbers)
+    return section(name, title, element("div", *panels[:_PANELS], class_="panels"), *numbers)
+
+
+def said(column: str) -> str:
+    """A column of a trace in words."""
+    return _WORDS.get(column, column.replace("_", " "))
+
+
+def moves(values: Sequence[float]) -> bool:
+    """Whether there is anything to draw."""
+    known = [v for v in values if math.isfinite(v)]
+    return len(known) > 1 and max(known) - min(known) > _ROUNDING
+
+
+def _columns(traces: Sequence[Trace]) -> list[str]:
+    """The columns that may be drawn, values first."""
+    every = dict.fromkeys(c for trace in traces for c in trace.columns if c not in _COUNTERS)
+    return sorted(every, key=lambda c: c != "value")
+
+
+def _line(name: str, trace: Trace, column: str = "", colour: int = 0) -> Line:
+    return Line(name, trace["queries"].tolist(), trace[column or name].tolist(), colour)
+
+
+def _row(row: list[float]) -> list[object]:
+    return [int(v) if v == v and v.is_integer() and abs(v) < 2**53 else v for v in row]
+
+
+def _levels(facts: Facts) -> list[Level]:
+    """What values are compared with. A bound that says nothing would only stretch the axis."""
+    levels = []
+    c, exact = facts.certificate, best_known(facts)[0]
+    if exact is not None and exact.optimum is not None:
+        levels.append(Level("optimum", exact.optimum, "optimum"))
+    if c is not None and c.gap is not None and c.upper is not None and not is_vacuous(c):
+        levels.append(Level("upper bound", c.upper, "upper"))
+    if c is not None:
+        levels.append(Level("lower bound", c.lower, "lower"))
+    if exact is not None and exact.uniform is not None:
+        levels.append(Level("uniform policy", exact.uniform, "uniform"))
+    return levels
