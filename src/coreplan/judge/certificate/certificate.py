@@ -94,8 +94,8 @@ class Certificate:
         if self.gap is not None:
             return (
                 f"With confidence {self.confidence:g} the policy is within {self.gap:.6f} of the optimum: its value is at "
-                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f} if the assumptions are true. No violation "
-                f"was found; residuals of up to {self.condition.unseen:.2g} could pass unseen, which the "
+                f"least {self.lower:.6f}, and the optimum at most {self.upper:.6f} if the assumptions are true. No "
+                f"violation was found; residuals of up to {self.condition.unseen:.2g} could pass unseen, which the "
                 f"{self.gap:.6f} allow for."
             )
         return (

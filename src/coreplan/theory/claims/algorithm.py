@@ -95,7 +95,8 @@ def _replaces(planner: PrimalDual, t: int, u: float) -> bool:
 def computation() -> Iterable[Row]:
     """After Theorem 1: work per query is that of sampling from softmax policies, O(A d), and O(log m) for lambda.
 
-    Exponents fitted to the least processor time of several calls of the compiled update itself, with one size growing sixteenfold.
+    Exponents fitted to the least processor time of several calls of the compiled update itself, with one size growing
+    sixteenfold.
     """
     for name, limit in (("A", 1.1), ("d", 1.1), ("m", 0.12)):
         sizes = {"A": 8, "d": 16, "m": 16}
