@@ -43,7 +43,7 @@ def test_every_count_option_takes_them(capsys):
                 found.add((command.callback.__name__, name))
     assert found == {
         ("plan", "budget"), ("plan", "rollouts"), ("tune", "budget"), ("check", "queries"), ("certify", "queries"),
-        ("report", "queries"),
+        ("report", "queries"), ("compare", "rollouts"),
     }  # fmt: skip
     app(["tune", "river-swim", "--budget", "1e5", "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["best"]["T"] == 4166

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..base import InputError, as_kind, as_path, files
+from ..base import InputError, as_kind, as_path, as_text, files
 from ..problem import Problem
 from .comparison import comparison_page
 from .facts import facts_of
@@ -26,6 +26,7 @@ def write_report(runs: Any, path: str | Path, problem: Problem | None = None, *,
         names it, for the commands that the page quotes.
     """
     as_kind("write_report", Problem, "a Problem", optional=True, problem=problem)
+    as_text("write_report", given=given)
     folders = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     if not folders:
         raise InputError("`write_report(runs=...)` needs the folder of at least one run.")
