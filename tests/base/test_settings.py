@@ -74,6 +74,8 @@ NUMPY = {
     "lspi": {"ridge": np.array(0.25)},
     "politex": {"phases": np.int8(9), "rate": np.float32(2), "random": np.array(0.5), "ridge": np.float16(0.5)},
     "fitted-q": {"ridge": np.float32(0.5), "iterations": np.uint8(20)},
+    "ppq": {"version": np.str_("plain"), "rounds": np.int8(5), "phases": np.array(2), "confidence": np.float32(0.5)},
+    "q-learning": {"speed": np.float16(0.5)},
 }  # fmt: skip
 
 

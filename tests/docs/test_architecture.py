@@ -208,6 +208,7 @@ def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():
         "verdicts",
         "testing",
         "trajectories",
+        "rounds",
     }
     homes = {PLANNERS[name].__module__.removeprefix("coreplan.planners.") for name in PLANNERS}
     folders = {home.split(".")[0] for home in homes if "." in home}

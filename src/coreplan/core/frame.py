@@ -139,6 +139,11 @@ class Frame:
         return float(s.max() / s.min())
 
     @property
+    def largest(self) -> float:
+        """The largest singular value, the norm of Phi~ as a map from theta to values."""
+        return float(self._singular_values.max())
+
+    @property
     def _singular_values(self) -> FloatArray:
         if self.axes is None:
             return self.factors.s

@@ -8,6 +8,7 @@ from .lspi import LSPI
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
 from .politex import Politex
+from .ppq import PPQ
 from .primal_dual.planner import PrimalDual, best_K, best_rates, constants
 from .protocol import (
     CoreSetup,
@@ -23,6 +24,7 @@ from .protocol import (
     require_policy,
     require_state,
 )
+from .q_learning import QLearning
 from .refine.planner import Refine
 from .registry import PLANNERS, make_planner, options
 from .sampled_lp import SampledLP
@@ -38,6 +40,7 @@ __all__ = [
     "LSPI",
     "MORE",
     "PLANNERS",
+    "PPQ",
     "CoreMirror",
     "CoreSetup",
     "Doubt",
@@ -50,6 +53,7 @@ __all__ = [
     "PlugIn",
     "Politex",
     "PrimalDual",
+    "QLearning",
     "ReadOut",
     "Refine",
     "SampledLP",

@@ -13,14 +13,16 @@ from .lspi import LSPI
 from .optimistic.planner import OptimisticPrimalDual
 from .plug_in import PlugIn
 from .politex import Politex
+from .ppq import PPQ
 from .primal_dual.planner import PrimalDual
 from .protocol import Planner
+from .q_learning import QLearning
 from .refine.planner import Refine
 from .sampled_lp import SampledLP
 from .search.planner import Search
 
 OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
-RELATIVES = (LSPI, Politex, FittedQ)  # of the paper, for comparison: docs/relatives.md
+RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning)  # of the paper, for comparison: docs/relatives.md
 PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 

@@ -245,6 +245,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "Search": lambda: {"horizon": 2.0, "rollouts": 2, "width": 0.5, "start": np.ones(4)},
     "CoreMirror": dict,
     "planners.LSPI": dict, "planners.FittedQ": lambda: {"iterations": 5}, "planners.Politex": lambda: {"phases": 3},
+    "planners.PPQ": lambda: {"version": "plain", "rounds": 3}, "planners.QLearning": lambda: {"speed": 0.5},
     "SampledLP": lambda: {"n_initial": 10},
     "OptimisticPrimalDual": lambda: {"steps": 5, "n_initial": 4},
     "PrimalDual": lambda: {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},

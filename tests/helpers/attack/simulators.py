@@ -28,6 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, 
     "core-mirror": {}, "optimistic": {"steps": 5, "n_initial": 4},
     "sampled-lp": {"n_initial": 10}, "primal-dual": {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},
     "lspi": {}, "politex": {"phases": 3}, "fitted-q": {"iterations": 5},
+    "ppq": {}, "q-learning": {},
 }  # fmt: skip
 
 WITH_FEATURES = tuple(name for name, planner in PLANNERS.items() if not planner.needs_box)
