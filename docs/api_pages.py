@@ -80,12 +80,13 @@ class Api(SphinxDirective):
 
 
 def escaped(text: str) -> str:
-    """Plain text as reStructuredText: nothing is markup but code between backquotes."""
-    pieces = _CODE.split(text)
-    return "".join(
-        f"``{piece[1:-1]}``" if _CODE.fullmatch(piece) else re.sub(r"([\\*`|_])", r"\\\1", piece)
-        for piece in pieces
-    )
+    """Plain text as reStructuredText: nothing is markup but code between backquotes, which letters may touch."""
+    pieces = _CODE.split(text)  # code at odd places
+    for k in range(1, len(pieces), 2):
+        before, after = ("\\ " * near.isalnum() for near in (pieces[k - 1][-1:], pieces[k + 1][:1]))
+        pieces[k] = f"{before}``{pieces[k][1:-1]}``{after}"
+    pieces[::2] = [re.sub(r"([\\*`|_])", r"\\\1", piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def rewritten(lines: list[str]) -> list[str]:

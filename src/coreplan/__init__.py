@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # for mypy and editors; at run time the table `_PARTS` below 
         compare_policies,
         evaluate,
         rollout,
+        to_minari,
     )
     from .planners import (
         CoreMirror,
@@ -141,6 +142,7 @@ __all__ = [
     "plan",
     "rollout",
     "steps",
+    "to_minari",
     "write_report",
 ]
 
@@ -159,7 +161,7 @@ _PARTS: dict[str, tuple[str, ...]] = {  # subpackage -> its names that `coreplan
     "features": ("CompiledFeatures", "Features", "FunctionFeatures", "Sparse"),
     "judge": (
         "Certificate", "Comparison", "Evaluation", "Report", "Trajectories", "certify", "check", "compare_policies",
-        "evaluate", "rollout",
+        "evaluate", "rollout", "to_minari",
     ),
     "lp": (),
     "planners": (

@@ -51,7 +51,7 @@ def test_docstrings_are_plain_text_but_for_code(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
     rewritten = importlib.import_module("api_pages").rewritten
     text = [
-        "V* and `Q*` of theta_",
+        "V* and `Q*` of theta_, or `Problem`s",
         "",
         "Parameters",
         "----------",
@@ -61,8 +61,8 @@ def test_docstrings_are_plain_text_but_for_code(monkeypatch):
         "Ends.",
     ]
     assert rewritten(text) == [
-        "V\\* and ``Q*`` of theta\\_", "", "", "**Parameters**", "", "``rate, K``", "    a rate,", "    in (0, 1].", "", "",
-        "Ends.",
+        "V\\* and ``Q*`` of theta\\_, or ``Problem``\\ s", "", "", "**Parameters**", "", "``rate, K``", "    a rate,",
+        "    in (0, 1].", "", "", "Ends.",
     ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from .assumptions import Report, check
 from .certificate.certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
+from .minari import to_minari
 from .reality import ENOUGH, LEAST, Faced, Reality, face_reality, price
 from .rollouts import Rule
 from .trajectories import Trajectories, rollout
@@ -31,5 +32,6 @@ __all__ = [
     "policy_value",
     "price",
     "rollout",
+    "to_minari",
     "value_function",
 ]

@@ -77,6 +77,7 @@ LEFT_OUT = {
     "theory.Saddle": _RECORD,
     "theory.Solution": _RECORD,
     "tracking.RunInfo": _RECORD, "tracking.MLflowTracker": "its places are MLflow's to judge, and it takes seconds to start",
+    "to_minari": "it writes into Minari's own folder; what it refuses stands in tests/judge/test_minari.py",
     "theory.Tuned": _RECORD, "from_gymnax": "needs an environment of gymnax, and JAX, which takes seconds to start",
     "LiveView": "serves until it is closed: tests/report/test_live.py spoils its arguments",
     "from_jax": "needs JAX, which takes seconds to start",

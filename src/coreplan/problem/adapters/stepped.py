@@ -53,7 +53,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         if self._over:
             raise InputError("The episode is over: call reset() first.")
         before = np.asarray(self.state)[None]
-        if self.problem.mask is not None and not self._allowed()[number]:
+        if self.problem.mask is not None and not self._info()["action_mask"][number]:
             names = self.problem.names
             raise InputError(
                 f"Action {names.action_said(number)} is forbidden in state {names.state_said(before[0])}; "
@@ -73,21 +73,21 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         self._over = ended or cut
         return self._shown(), float(reward[0]), ended, cut, self._info()
 
+    def seen(self, states: States) -> States:
+        """What is shown of a batch of states: all but the terminal column."""
+        return states[:, :-1] if self.terminal else states
+
+    def told(self, states: States) -> dict[str, Any]:
+        """What the infos say of a batch of states: which actions they allow, as Gymnasium's libraries read it."""
+        if self.problem.mask is None:
+            return {}
+        return {"action_mask": available(checked(self.problem.features, states)).astype(np.int8)}
+
     def _shown(self) -> Any:
-        """The state without the terminal column."""
-        return (
-            self.state[:-1].copy()
-            if self.terminal
-            else self.state.copy()
-            if np.ndim(self.state)
-            else self.state
-        )
+        return self.seen(np.asarray(self.state)[None])[0].copy()
 
     def _info(self) -> dict[str, Any]:
-        return {} if self.problem.mask is None else {"action_mask": self._allowed().astype(np.int8)}
-
-    def _allowed(self) -> Any:
-        return available(checked(self.problem.features, np.asarray(self.state)[None]))[0]
+        return {name: rows[0] for name, rows in self.told(np.asarray(self.state)[None]).items()}
 
     def _states(self, name: str, states: Any) -> States:
         array = plain(f"{name}'s states", states, SimulatorError)
