@@ -73,6 +73,11 @@ NUMPY = {
     },
     "lspi": {"ridge": np.array(0.25)},
     "politex": {"phases": np.int8(9), "rate": np.float32(2), "random": np.array(0.5), "ridge": np.float16(0.5)},
+    "alp": {"samples": np.int64(3), "n_initial": np.uint16(9)},
+    "rlp": {"constraints": np.int64(30), "samples": np.array(3)},
+    "lralp": {"samples": np.int64(3), "n_initial": np.uint16(9), "groups": np.uint8(5)},
+    "tabular-smd": {"estimator": "cheng", "batch": np.int64(3), "rate": np.float32(2)},
+    "constrained-smd": {"samples": np.int64(3), "steps": np.array(1000), "n_initial": np.uint8(9)},
     "fitted-q": {"ridge": np.float32(0.5), "iterations": np.uint8(20)},
     "ppq": {"version": np.str_("plain"), "rounds": np.int8(5), "phases": np.array(2), "confidence": np.float32(0.5)},
     "q-learning": {"speed": np.float16(0.5)},
@@ -95,6 +100,8 @@ def test_a_run_with_numpy_settings_is_that_with_plain_ones_and_resumes(name, tmp
         "reality": np.float32(0.25),
     }
     problem = bounded_corridor() if PLANNERS[name].needs_box else own()
+    if PLANNERS[name].core_of == "all":
+        problem = coreplan.make("river-swim")
     once = coreplan.plan(problem, planner=planner, **settings, out=tmp_path, checkpoint_seconds=np.float64(9))
     same = coreplan.plan(problem, planner=plain, budget=3000, seed=2**63 + 1, block=64, reality=0.25)
     again = coreplan.plan(problem, planner=planner, resume=np.bool_(True), **settings, out=tmp_path)

@@ -183,7 +183,7 @@ def test_core_features_are_factorised_in_one_file():
     }
 
 
-@pytest.mark.parametrize("name", [n for n, p in PLANNERS.items() if p.needs_core])
+@pytest.mark.parametrize("name", [n for n, p in PLANNERS.items() if p.needs_core and not p.needs_table])
 def test_core_features_are_factorised_once_per_run_and_scale(name, monkeypatch):
     """On eleven dependent core features, which are not on axes: as they are for the planner, and for the watch with every
     column divided by its size."""
@@ -209,6 +209,7 @@ def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():
         "testing",
         "trajectories",
         "rounds",
+        "tables",
     }
     homes = {PLANNERS[name].__module__.removeprefix("coreplan.planners.") for name in PLANNERS}
     folders = {home.split(".")[0] for home in homes if "." in home}

@@ -1,6 +1,6 @@
 """Core sets (Assumption 1): the m pairs that a planner queries, their factorised features, and how to choose them."""
 
-from .coreset import CORE_FILE, CoreSet, pair_features
+from .coreset import CORE_FILE, CoreSet, CoreStates, pair_features
 from .coverage import HullWatch
 from .frame import Frame, Lift, into
 from .hull import column_sizes, convex_coefficients, hull_distances, hull_errors, is_inside, measurable
@@ -10,6 +10,7 @@ from .selection import Selection, select
 __all__ = [
     "CORE_FILE",
     "CoreSet",
+    "CoreStates",
     "Frame",
     "HullWatch",
     "Lift",

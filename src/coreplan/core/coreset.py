@@ -27,6 +27,7 @@ from ..problem import Problem
 VERSION = 1
 KIND = "coreplan core set"
 CORE_FILE = "core.npz"  # the name in a run's folder
+EVERY = 100_000  # the most pairs of a core set of all pairs
 _NUMBERS = 1 << 22  # the most numbers in a batch of features
 
 
@@ -77,6 +78,23 @@ class CoreSet:
         first.sort()
         return cls(states[first], actions[first])
 
+    @classmethod
+    def every(cls, problem: Problem) -> CoreSet:
+        """Every pair of a problem whose states can be enumerated, state by state."""
+        as_kind("CoreSet.every", Problem, "a Problem", problem=problem)
+        table = None if problem.tabular is None else problem.tabular()
+        if table is None or table.r.size > EVERY:
+            why = "cannot be enumerated" if table is None else f"make {table.r.size:,} pairs with its actions"
+            raise InputError(
+                f"Every pair of the problem '{problem.name}' is needed, and its states {why}; at most {EVERY:,} pairs can "
+                "be. Take a problem with a table, or a planner that needs a core set only."
+            )
+        return _all_at(problem, table.states)
+
+    def completed(self, problem: Problem) -> CoreSet:
+        """All available actions at the states of these pairs, state by state."""
+        return _all_at(problem, _distinct_states(self.states)[0])
+
     def save(self, path: str | Path) -> None:
         """Write the pairs to `path` (a `.npz` of numbers), atomically. A file that is there is replaced."""
         meta = {"format": KIND, "version": VERSION}
@@ -102,6 +120,40 @@ class CoreSet:
         """Phi~, the core feature matrix: `[m, d]`, or Sparse with `[m, k]`."""
         as_kind("CoreSet.features", Features, "a feature map", features=features)
         return pair_features(features, self.states, self.actions, "Core pair")
+
+
+@dataclass(frozen=True)
+class CoreStates:
+    """The states of core pairs: the features of all their actions, `[S, A, ...]`, and which one each pair has, `[m]`."""
+
+    features: Phi
+    of: IntArray
+
+    @classmethod
+    def at(cls, core: CoreSet, features: Features) -> CoreStates:
+        """Those of a core set."""
+        states, of = _distinct_states(core.states)
+        return cls(_features(features, states), of)
+
+
+def _distinct_states(states: States) -> tuple[States, IntArray]:
+    """The distinct states in the order of their first appearance, and the number of each one's state, `[m]`."""
+    number: dict[bytes, int] = {}
+    of = np.array([number.setdefault(x.tobytes(), len(number)) for x in states], dtype=np.int64)
+    _, first = np.unique(of, return_index=True)
+    return states[first], of
+
+
+def _all_at(problem: Problem, states: States) -> CoreSet:
+    """All available actions at these states."""
+    x, a = np.nonzero(available(_features(problem.features, states)))
+    return CoreSet(states[x], a)
+
+
+def _features(features: Features, states: States) -> Phi:
+    """The features of many states, `[S, A, ...]`, computed in batches."""
+    batch = max(1, _NUMBERS // (features.n_actions * (features.nonzeros or features.dimension)))
+    return stack([checked(features, states[a : a + batch]) for a in range(0, len(states), batch)])
 
 
 def as_pairs(who: str, states: Any, actions: Any) -> tuple[States, IntArray]:

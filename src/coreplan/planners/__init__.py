@@ -1,5 +1,7 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
+from .alp import ALP, LRALP
+from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
 from .doubts import CORE, DOUBTS, FEATURES, MORE, Doubt, Status, Verdict, near_uniform
 from .fitted_q import FittedQ
@@ -27,20 +29,26 @@ from .protocol import (
 from .q_learning import QLearning
 from .refine.planner import Refine
 from .registry import PLANNERS, make_planner, options
+from .rlp import RLP
 from .sampled_lp import SampledLP
 from .search.planner import LARGEST as LARGEST_SEARCH
 from .search.planner import Search
+from .tabular_smd import TabularSMD
 from .verdicts import against_policy, scale_of, set_aside, unresolved, with_reality, with_watch
 
 __all__ = [
+    "ALP",
     "CORE",
     "DOUBTS",
     "FEATURES",
     "LARGEST_SEARCH",
+    "LRALP",
     "LSPI",
     "MORE",
     "PLANNERS",
     "PPQ",
+    "RLP",
+    "ConstrainedSMD",
     "CoreMirror",
     "CoreSetup",
     "Doubt",
@@ -61,6 +69,7 @@ __all__ = [
     "Setup",
     "Status",
     "Sum",
+    "TabularSMD",
     "Verdict",
     "against_policy",
     "best_K",

@@ -78,6 +78,9 @@ class Planner:
     # The name on the command line and in files; by default that of the class in lower case with hyphens.
     name: ClassVar[str] = ""
     needs_core: ClassVar[bool] = True
+    # Which pairs: "core", those chosen; "states", all actions at their states; "all", every pair of an enumerable problem.
+    core_of: ClassVar[str] = "core"
+    needs_table: ClassVar[bool] = False  # whether each feature must be a coordinate of its own: a table
     needs_box: ClassVar[bool] = False  # whether it makes its own features, from bounds
     first_budget: ClassVar[int] = 1_000_000  # queries, if a plan is given neither a budget nor an accuracy
     # What a comparison may tune: settings drawn log-uniformly between two numbers (whole if both are), or among texts.

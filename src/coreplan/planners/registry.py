@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import InputError, as_kind, as_text, nearest
+from .alp import ALP, LRALP
+from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
 from .fitted_q import FittedQ
 from .grow.planner import Grow
@@ -18,11 +20,15 @@ from .primal_dual.planner import PrimalDual
 from .protocol import Planner
 from .q_learning import QLearning
 from .refine.planner import Refine
+from .rlp import RLP
 from .sampled_lp import SampledLP
 from .search.planner import Search
+from .tabular_smd import TabularSMD
 
 OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
-RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning)  # of the paper, for comparison: docs/relatives.md
+ON_THE_LP = (ALP, RLP, LRALP, TabularSMD, ConstrainedSMD)
+# Of the paper, for comparison: docs/relatives.md.
+RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, *ON_THE_LP)
 PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 

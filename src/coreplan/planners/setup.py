@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from ..core import CoreSet, Frame
+from ..base import InputError
+from ..core import CoreSet, CoreStates, Frame
 from ..features import Box, Phi, bounds_of, fingerprint
 from ..problem import Problem
 from ..sampled import Stored
@@ -36,6 +39,14 @@ class CoreSetup(Setup):
     """The setup of a planner with a core set: adds the core features, which are factorised at most once per run."""
 
     frame: Frame
+    find_states: Callable[[], CoreStates] | None = None  # None if the pairs themselves are not known
+
+    @cached_property
+    def core_states(self) -> CoreStates:
+        """The states of the core pairs: their features, and which one each pair has."""
+        if self.find_states is None:
+            raise InputError("Stored samples do not say at which states they were drawn; give a problem.")
+        return self.find_states()
 
     @property
     def core_features(self) -> Phi:
@@ -51,7 +62,11 @@ class CoreSetup(Setup):
     def with_core(cls, problem: Problem, core: CoreSet, budget: int) -> CoreSetup:
         """The setup of a problem with a core set."""
         f = problem.features
-        return cls(frame=Frame(core.features(f), f.dimension), **_known(problem, budget))
+        return cls(
+            frame=Frame(core.features(f), f.dimension),
+            find_states=lambda: CoreStates.at(core, f),
+            **_known(problem, budget),
+        )
 
     @classmethod
     def of_stored(cls, stored: Stored) -> CoreSetup:

@@ -23,7 +23,7 @@ import numpy as np
 from ..base import CoreplanError, SimulatorError, planner_stream
 from ..features import Box, Coordinates, available, interpolation, one_hot, with_terminal
 from ..planning import plan
-from ..problem import FunctionModel, Problem, make
+from ..problem import FunctionModel, Problem, Tabular, make
 from ..run import Run, RunFolder
 from .protocol import Planner, require_planner
 
@@ -65,10 +65,23 @@ def _check(check: Check) -> Check:
 def _problems(planner: Planner) -> list[Problem]:
     """Small problems of every kind: dense, sparse, NumPy functions, masks, ends of episodes, dependent core features.
 
-    For a planner that makes its own features: problems with bounds only.
+    For a planner that makes its own features: problems with bounds only; for one that needs a table, or all pairs, problems
+    that have them.
     """
     if planner.needs_box:
         return [bounded_corridor(), bounded_places(), replace(ending_corridor(), features=_ending_bounds())]
+    if planner.needs_table:
+        return [make("river-swim"), in_numpy(make("river-swim")), masked_corridor(), make("frozen-lake")]
+    if planner.core_of == "all":  # few states, so that the budget is enough for all their pairs
+        small = make("random-linear:states=50")
+        return [
+            small,
+            in_numpy(small),
+            make("river-swim"),
+            masked_corridor(),
+            make("hard-linear"),
+            make("frozen-lake"),
+        ]
     return [
         make("random-linear"), make("river-swim"), make("random-linear:compiled=false"), masked_corridor(),
         ending_corridor(), make("hard-linear"),
@@ -92,8 +105,25 @@ def masked_corridor() -> Problem:
         rewards, y = _corridor(rng, x, a)
         return np.where(mask(x)[np.arange(len(x)), a], rewards, np.nan), y
 
+    def table() -> Tabular:
+        x, a = np.divmod(np.arange(18), 3)
+        certain, moves, P = mask(x)[np.arange(18), a], np.array([-1, 1, 0])[a], np.zeros((18, 6))
+        slips = np.where(a == 1, 0.1, 0.0)
+        P[np.arange(18), np.clip(x + moves, 0, 5)] += 1.0 - slips
+        P[np.arange(18), np.clip(x - moves, 0, 5)] += slips
+        rewards = np.where(certain, (x == 5) * 1.0 * (a == 1) + 0.1 * ((x == 2) & (a == 2)), 0.0)
+        return Tabular(
+            np.arange(6), rewards.reshape(6, 3), np.full(6, 1 / 6), P, available=certain.reshape(6, 3)
+        )
+
     model = FunctionModel(3, lambda rng, n: rng.integers(0, 6, n), step)
-    return Problem(model, one_hot(6, 3), 0.8, mask=mask, name="masked corridor")
+    return Problem(model, one_hot(6, 3), 0.8, mask=mask, name="masked corridor", tabular=table)
+
+
+def in_numpy(problem: Problem) -> Problem:
+    """The problem with its compiled simulator hidden behind NumPy functions, which draw the same."""
+    model = problem.model
+    return replace(problem, model=FunctionModel(model.n_actions, model.initial, model.step))
 
 
 def bounded_corridor() -> Problem:
@@ -128,6 +158,8 @@ def _ending_bounds() -> Any:
 
 def _compiled_and_not(planner: Planner) -> tuple[Problem, Problem]:
     """One problem with a compiled simulator and with one of NumPy functions."""
+    if planner.needs_table or planner.core_of == "all":
+        return make("river-swim"), in_numpy(make("river-swim"))
     one, two = make("random-linear:compiled=true"), make("random-linear:compiled=false")
     return (bounded_corridor(), bounded_corridor()) if planner.needs_box else (one, two)
 
@@ -304,6 +336,9 @@ def ends_of_episodes_are_states(planner: Planner, budget: int) -> None:
     problem = (
         replace(ending_corridor(), features=_ending_bounds()) if planner.needs_box else ending_corridor()
     )
+    if planner.needs_table or planner.core_of == "all":  # an end there is a state like any other
+        assert np.isfinite(_planned(planner, make("frozen-lake"), budget, seed=0).policy.theta).all()
+        return
     policy = _planned(planner, problem, budget, seed=0).policy
     assert np.isfinite(policy.probabilities(np.array([[0.0, 1.0], [0.3, 0.0]]))).all()
 
@@ -335,4 +370,4 @@ def _failing(problem: Problem, at: int) -> Problem:
         return answer
 
     model = FunctionModel(problem.n_actions, problem.model.initial, step)
-    return replace(problem, model=model, tabular=None, name="failing")
+    return replace(problem, model=model, name="failing")

@@ -262,8 +262,12 @@ def setup_for(
             f"The problem '{problem.name}' has bounds and no features, and the planner '{planner.name}' needs features. "
             "Plan with Refine(), which makes its own, or give features."
         )
-    if core is None and planner.needs_core:
+    if planner.needs_core and planner.core_of == "all":
+        core = CoreSet.every(problem)
+    elif core is None and planner.needs_core:
         core = CoreSet.of(problem)
+    if core is not None and planner.needs_core and planner.core_of == "states":
+        core = core.completed(problem)
     if core is None or not planner.needs_core:
         return core, Setup.of(problem, budget)
     return core, CoreSetup.with_core(problem, core, budget)

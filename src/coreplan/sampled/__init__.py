@@ -31,6 +31,7 @@ from .samples import (
     stored,
     without_room,
 )
+from .state_lp import StateValues, solve_states, state_rows
 from .systems import BASIS, gram, is_large
 from .thinning import Thinning
 from .trajectories import (
@@ -67,6 +68,7 @@ __all__ = [
     "Room",
     "SampledModel",
     "SolverError",
+    "StateValues",
     "Stored",
     "Thinning",
     "Transitions",
@@ -120,6 +122,8 @@ __all__ = [
     "sobol_points",
     "solve_pair",
     "solve_sampled",
+    "solve_states",
+    "state_rows",
     "stepped",
     "stored",
     "stored_pairs",

@@ -29,9 +29,13 @@ SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, 
     "sampled-lp": {"n_initial": 10}, "primal-dual": {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": 12.0},
     "lspi": {}, "politex": {"phases": 3}, "fitted-q": {"iterations": 5},
     "ppq": {}, "q-learning": {},
+    "alp": {"n_initial": 10}, "rlp": {"constraints": 20}, "lralp": {"groups": 3}, "tabular-smd": {"batch": 8},
+    "constrained-smd": {"steps": 2_000},
 }  # fmt: skip
 
-WITH_FEATURES = tuple(name for name, planner in PLANNERS.items() if not planner.needs_box)
+# Those that can work on the tiny problem, whose states are no finite number and whose features are no table.
+ATTACKED = tuple(n for n, planner in PLANNERS.items() if planner.core_of != "all" and not planner.needs_table)
+WITH_FEATURES = tuple(name for name in ATTACKED if not PLANNERS[name].needs_box)
 
 
 class Bar:
@@ -112,7 +116,7 @@ class Simulators:
 
     name, share = "simulators", 3.0
 
-    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+    def __init__(self, planners: tuple[str, ...] = ATTACKED) -> None:
         self.planners = planners
 
     def warm_up(self) -> None:
@@ -169,7 +173,7 @@ class CompiledSimulators:
 
     name, share = "compiled", 1.0
 
-    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+    def __init__(self, planners: tuple[str, ...] = ATTACKED) -> None:
         self.planners = planners
 
     def warm_up(self) -> None:

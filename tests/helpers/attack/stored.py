@@ -18,7 +18,7 @@ import numpy as np
 import coreplan
 from coreplan import CoreSet, Plan
 from coreplan.base import files
-from coreplan.planners import PLANNERS, make_planner
+from coreplan.planners import make_planner
 from coreplan.report import measure
 from coreplan.run.folder import VERSION
 
@@ -26,7 +26,7 @@ from ..html import Page, safe
 from . import surgery
 from .problems import CORE, Fault, problem_of
 from .rule import Input, Refused, Wrong, answer
-from .simulators import BUDGET, SEED, SETTINGS, valid
+from .simulators import ATTACKED, BUDGET, SEED, SETTINGS, valid
 
 NPZ = ("policy.npz", "core.npz", "checkpoint.npz")
 JSON = ("run.json", "evaluation.json", "reality.json", "certificate.json", "check.json", "sample.json")
@@ -46,7 +46,7 @@ class Files:
 
     name, share = "files", 5.0
 
-    def __init__(self, planners: tuple[str, ...] = tuple(PLANNERS)) -> None:
+    def __init__(self, planners: tuple[str, ...] = ATTACKED) -> None:
         self.planners = planners
         self.folders: dict[str, dict[str, bytes]] = {}
         self.thetas: dict[tuple[str, str], bytes] = {}  # what each reader finds in a healthy folder
