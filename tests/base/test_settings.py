@@ -80,6 +80,8 @@ NUMPY = {
     "constrained-smd": {"samples": np.int64(3), "steps": np.array(1000), "n_initial": np.uint8(9)},
     "fitted-q": {"ridge": np.float32(0.5), "iterations": np.uint8(20)},
     "ppq": {"version": np.str_("plain"), "rounds": np.int8(5), "phases": np.array(2), "confidence": np.float32(0.5)},
+    "design-lspi": {"phases": np.int8(2), "length": np.array(7)},
+    "vwls-mdvi": {"alpha": np.float32(0.5), "rounds": np.int16(4)},
     "q-learning": {"speed": np.float16(0.5)},
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from .coreset import CORE_FILE, CoreSet, CoreStates, pair_features
 from .coverage import HullWatch
+from .design import Design, optimal_design, weighted_fit
 from .frame import Frame, Lift, into
 from .hull import column_sizes, convex_coefficients, hull_distances, hull_errors, is_inside, measurable
 from .pools import Pool, all_actions, rollout_pool, uniform_pool
@@ -11,6 +12,7 @@ __all__ = [
     "CORE_FILE",
     "CoreSet",
     "CoreStates",
+    "Design",
     "Frame",
     "HullWatch",
     "Lift",
@@ -24,8 +26,10 @@ __all__ = [
     "into",
     "is_inside",
     "measurable",
+    "optimal_design",
     "pair_features",
     "rollout_pool",
     "select",
     "uniform_pool",
+    "weighted_fit",
 ]

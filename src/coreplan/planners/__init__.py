@@ -3,6 +3,7 @@
 from .alp import ALP, LRALP
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
+from .design_lspi import DesignLSPI
 from .doubts import CORE, DOUBTS, FEATURES, MORE, Doubt, Status, Verdict, near_uniform
 from .fitted_q import FittedQ
 from .grow.planner import Grow
@@ -35,6 +36,7 @@ from .search.planner import LARGEST as LARGEST_SEARCH
 from .search.planner import Search
 from .tabular_smd import TabularSMD
 from .verdicts import against_policy, scale_of, set_aside, unresolved, with_reality, with_watch
+from .vwls_mdvi import VWLSMDVI
 
 __all__ = [
     "ALP",
@@ -48,9 +50,11 @@ __all__ = [
     "PLANNERS",
     "PPQ",
     "RLP",
+    "VWLSMDVI",
     "ConstrainedSMD",
     "CoreMirror",
     "CoreSetup",
+    "DesignLSPI",
     "Doubt",
     "Earlier",
     "FittedQ",

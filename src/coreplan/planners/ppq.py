@@ -26,6 +26,7 @@ class State(NamedTuple):
     reference: FloatArray  # [d], theta when the phase began
     base: FloatArray  # [m], the backup of the reference
     round: int
+    each: int
     filled: int
     told: int
     total: FloatArray  # [m]
@@ -104,8 +105,13 @@ class PPQ(InRounds):
         sizes = np.diff([0, *ends, n]).tolist()
         return [part for i, size in enumerate(sizes) for part in _phase(size, R, 0.5**i)]
 
-    def _samples(self, state: State) -> int | None:
-        return self._schedule[state.round][0] if state.round < len(self._schedule) else None
+    def _samples(self, state: State) -> int:
+        """After the last round, which a run with a larger budget can come to, as many as that has."""
+        return self._schedule[min(state.round, len(self._schedule) - 1)][0]
+
+    def _backs_up(self, state: State) -> bool:
+        """Whether the round is that of a reference."""
+        return state.round < len(self._schedule) and self._schedule[state.round][1]
 
     def _value(self, answers: Answers, theta: FloatArray) -> FloatArray:
         assert answers.next_features is not None
@@ -113,7 +119,7 @@ class PPQ(InRounds):
 
     def _targets(self, state: State, answers: Answers) -> FloatArray:
         gamma, V = self.setup.discount, self._value(answers, state.theta)
-        if self.version == "plain" or self._schedule[state.round][1]:
+        if self.version == "plain" or self._backs_up(state):
             return answers.rewards + gamma * V
         return gamma * (V - self._value(answers, state.reference))
 
@@ -121,7 +127,7 @@ class PPQ(InRounds):
         if self.version == "plain":
             return state._replace(w=mean, theta=self._lift.theta(mean))
         lower = mean - self.confidence * np.sqrt(variance / n)
-        if self._schedule[state.round][1]:
+        if self._backs_up(state):
             state = state._replace(base=lower, reference=state.theta)
         else:
             lower = state.base + lower

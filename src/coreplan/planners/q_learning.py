@@ -17,7 +17,7 @@ from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
 from .protocol import CoreSetup, Planner, ReadOut, Tunable
-from .rounds import BATCH, INITIAL, few_backups, require_one_of_each
+from .rounds import BATCH, INITIAL, few_backups, require_samples
 
 
 class State(NamedTuple):
@@ -64,7 +64,7 @@ class QLearning(Planner):
 
     def resolve(self, setup: CoreSetup) -> QLearning:
         planner = self.bind(setup)
-        require_one_of_each(self.name, setup.budget, setup.m)
+        require_samples(self.name, setup.budget, 1, setup.m, "core pairs")
         return planner
 
     def init(self, rng: np.random.Generator) -> State:

@@ -9,6 +9,7 @@ from ..base import InputError, as_kind, as_text, nearest
 from .alp import ALP, LRALP
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
+from .design_lspi import DesignLSPI
 from .fitted_q import FittedQ
 from .grow.planner import Grow
 from .lspi import LSPI
@@ -24,11 +25,12 @@ from .rlp import RLP
 from .sampled_lp import SampledLP
 from .search.planner import Search
 from .tabular_smd import TabularSMD
+from .vwls_mdvi import VWLSMDVI
 
 OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
 ON_THE_LP = (ALP, RLP, LRALP, TabularSMD, ConstrainedSMD)
 # Of the paper, for comparison: docs/relatives.md.
-RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, *ON_THE_LP)
+RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, DesignLSPI, VWLSMDVI, *ON_THE_LP)
 PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 

@@ -24,22 +24,23 @@ INITIAL = (
 
 def no_round(m: int) -> dict[str, Any]:
     """The fields that every state of a planner in rounds has, before the first answer."""
-    return {"round": 0, "filled": 0, "told": 0, "total": np.zeros(m), "squares": np.zeros(m)}
+    return {"round": 0, "each": 0, "filled": 0, "told": 0, "total": np.zeros(m), "squares": np.zeros(m)}
 
 
 class InRounds(Planner):
     """The base class. A round's targets, such as r + gamma V(y), are summed per core pair, so samples need no memory.
 
-    The state has `theta [d]`, whose greedy policy is read out, and the fields of `no_round`: the round's number, the samples
-    in it so far, those in all, and per core pair the sum of the targets and of their squares.
+    The state has `theta [d]`, whose greedy policy is read out, and the fields of `no_round`: the round's number, its samples
+    per pair, how many of all it has, how many all rounds had, and per core pair the sum of the targets and of their squares.
     """
 
     first_budget: ClassVar[int] = 100_000
+    sweeps: ClassVar[bool] = True  # whether every round samples all core pairs
 
     # To be defined.
 
     def _samples(self, state: Any) -> int | None:
-        """The samples per pair of the state's round; None if there is no such round."""
+        """The samples per pair of the round that the state begins, if the budget allows so many; None if it has none."""
         raise NotImplementedError
 
     def _targets(self, state: Any, answers: Answers) -> FloatArray:
@@ -61,7 +62,7 @@ class InRounds(Planner):
     def resolve(self, setup: CoreSetup) -> Any:
         planner = self.bind(setup)
         planner._lift  # noqa: B018  # raises before the first query if the core set is too large
-        require_one_of_each(self.name, setup.budget, setup.m)
+        require_samples(self.name, setup.budget, 1, setup.m, "core pairs")
         return planner
 
     @cached_property
@@ -69,10 +70,16 @@ class InRounds(Planner):
         """theta from values at the core pairs."""
         return Lift(self.setup.frame)
 
+    def _each(self, state: Any) -> int:
+        """The samples per pair of the state's round. It keeps them when a run is resumed with a larger budget."""
+        if state.filled:
+            return int(state.each)
+        left = (self.setup.budget - state.told) // len(self._pairs(state))
+        return min(self._samples(state) or 0, left)
+
     def size(self, state: Any) -> int | None:
-        n = self._samples(state)
         p = len(self._pairs(state))
-        return None if n is None else next_rows(state.filled, n * p, p, BATCH)
+        return next_rows(state.filled, self._each(state) * p, p, BATCH)
 
     def ask(self, state: Any, rng: np.random.Generator) -> Ask | None:
         size, m = self.size(state), self.setup.m
@@ -80,8 +87,7 @@ class InRounds(Planner):
             return None
         pairs = self._pairs(state)
         index = pairs[np.arange(state.filled, state.filled + size) % len(pairs)]
-        whole = len(pairs) == m and size % m == 0 and state.told % m == 0
-        sweep = state.told // m if whole else None
+        sweep = state.told // m if self.sweeps and size % m == 0 else None
         return Ask(core_index=index, n_initial=0 if state.told else INITIAL, sweep=sweep)
 
     def tell(self, state: Any, answers: Answers, rng: np.random.Generator) -> Any:
@@ -89,10 +95,8 @@ class InRounds(Planner):
         assert index is not None
         np.add.at(state.total, index, targets)
         np.add.at(state.squares, index, targets**2)
-        k = len(targets)
-        state = state._replace(filled=state.filled + k, told=state.told + k)
-        n, pairs = self._samples(state), self._pairs(state)
-        assert n is not None
+        n, k, pairs = self._each(state), len(targets), self._pairs(state)
+        state = state._replace(each=n, filled=state.filled + k, told=state.told + k)
         if state.filled < n * len(pairs):
             return state
         mean = state.total / n
@@ -127,10 +131,10 @@ class InRounds(Planner):
         return int(state.told)
 
     def check(self, state: Any) -> None:
-        n, p = self._samples(state), len(self._pairs(state))
+        n, p = state.each, len(self._pairs(state))
         if not 0 <= state.filled <= state.told <= self.setup.budget or not 0 <= state.round <= state.told:
             raise ValueError(f"'told' is {state.told}, 'filled' {state.filled} and 'round' {state.round}")
-        if state.filled and (n is None or state.filled >= n * p):
+        if state.filled and not state.filled < n * p <= self.setup.budget:
             raise ValueError(f"a round has {n} samples of each of {p} pairs, and 'filled' is {state.filled}")
         checks.require_finite(state, "theta", "total", "squares")
 
@@ -141,10 +145,11 @@ def few_backups(backups: int, setup: CoreSetup) -> Verdict:
     return doubts.FEW_SWEEPS(sweeps=backups, horizon=horizon, least=int(np.ceil(setup.m * horizon)))
 
 
-def require_one_of_each(name: str, budget: int, m: int) -> None:
-    """Raise InputError unless the budget allows one sample of each of m core pairs."""
-    if budget < m:
+def require_samples(name: str, budget: int, n: int, m: int, what: str) -> None:
+    """Raise InputError unless the budget allows n samples of each of m pairs, which `what` says in words."""
+    if budget < n * m:
+        samples = "a sample" if n == 1 else f"{n} samples"
         raise InputError(
-            f"A budget of {budget} queries is below {m}: '{name}' needs a sample of each of the m = {m} core pairs. Raise "
-            "the budget."
+            f"A budget of {budget} queries is below {n * m}: '{name}' needs {samples} of each of the {m} {what}. Raise the "
+            "budget."
         )
