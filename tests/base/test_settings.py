@@ -76,6 +76,8 @@ NUMPY = {
     "alp": {"samples": np.int64(3), "n_initial": np.uint16(9)},
     "rlp": {"constraints": np.int64(30), "samples": np.array(3)},
     "lralp": {"samples": np.int64(3), "n_initial": np.uint16(9), "groups": np.uint8(5)},
+    "core-stomp": {"rate": np.float32(0.5), "n_initial": np.uint8(9)},
+    "confident-lspi": {"iterations": np.int8(2), "rollouts": np.array(3), "length": np.float16(2), "ridge": np.float32(0.5)},
     "tabular-smd": {"estimator": "cheng", "batch": np.int64(3), "rate": np.float32(2)},
     "constrained-smd": {"samples": np.int64(3), "steps": np.array(1000), "n_initial": np.uint8(9)},
     "fitted-q": {"ridge": np.float32(0.5), "iterations": np.uint8(20)},

@@ -61,7 +61,7 @@ class HullWatch:
 
     def mark(self) -> list[float]:
         """What has been seen so far, as JSON types; `return_to` restores it."""
-        return [self.far, self.rows, self.due, self.work]
+        return [float(self.far), self.rows, self.due, self.work]
 
     def return_to(self, mark: Any) -> None:
         """Restore what `mark` returned; ValueError or KeyError for what it cannot have returned."""

@@ -1,8 +1,10 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .alp import ALP, LRALP
+from .confident_lspi import ConfidentLSPI
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
+from .core_stomp import CoreStoMP
 from .design_lspi import DesignLSPI
 from .doubts import CORE, DOUBTS, FEATURES, MORE, Doubt, Status, Verdict, near_uniform
 from .fitted_q import FittedQ
@@ -51,9 +53,11 @@ __all__ = [
     "PPQ",
     "RLP",
     "VWLSMDVI",
+    "ConfidentLSPI",
     "ConstrainedSMD",
     "CoreMirror",
     "CoreSetup",
+    "CoreStoMP",
     "DesignLSPI",
     "Doubt",
     "Earlier",

@@ -141,6 +141,10 @@ class Planner:
         """The features that the policy is about, for a planner that makes its own; they take the place of `Coordinates`."""
         return None
 
+    def action(self, state: Any) -> int | None:
+        """The action at the start, for a planner that plans for one state alone; None: that of `policy`."""
+        return None
+
     def verdict(self, state: Any) -> Verdict | None:
         """The planner's judgement of its result, from its state alone; None if it has nothing to say."""
         return None

@@ -7,8 +7,10 @@ from typing import Any
 
 from ..base import InputError, as_kind, as_text, nearest
 from .alp import ALP, LRALP
+from .confident_lspi import ConfidentLSPI
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
+from .core_stomp import CoreStoMP
 from .design_lspi import DesignLSPI
 from .fitted_q import FittedQ
 from .grow.planner import Grow
@@ -28,9 +30,10 @@ from .tabular_smd import TabularSMD
 from .vwls_mdvi import VWLSMDVI
 
 OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledLP, PrimalDual)
+LOCAL = (CoreStoMP, ConfidentLSPI)  # for one state; for a simulator that is put back to states it was in
 ON_THE_LP = (ALP, RLP, LRALP, TabularSMD, ConstrainedSMD)
 # Of the paper, for comparison: docs/relatives.md.
-RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, DesignLSPI, VWLSMDVI, *ON_THE_LP)
+RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, DesignLSPI, VWLSMDVI, *ON_THE_LP, *LOCAL)
 PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 

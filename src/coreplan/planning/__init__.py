@@ -3,12 +3,14 @@
 from .defaults import choose, default_planner, documented_settings, planner_by_name
 from .judged import certified, evaluated
 from .load import load_run
+from .local import LocalPolicy
 from .plans import plan
 from .reality import SHARE
 from .result import Plan
 
 __all__ = [
     "SHARE",
+    "LocalPolicy",
     "Plan",
     "certified",
     "choose",

@@ -251,6 +251,8 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "planners.PPQ": lambda: {"version": "plain", "rounds": 3}, "planners.QLearning": lambda: {"speed": 0.5},
     "planners.ALP": lambda: {"samples": 2}, "planners.RLP": lambda: {"constraints": 9},
     "planners.LRALP": lambda: {"groups": 3},
+    "planners.CoreStoMP": lambda: {"rate": 0.5}, "planners.ConfidentLSPI": lambda: {"iterations": 2, "length": 2.0},
+    "planning.LocalPolicy": lambda: {"problem": tiny(), "planner": PlugIn(samples=3), "budget": 40, "seed": 3},
     "planners.TabularSMD": lambda: {"estimator": "cheng", "batch": 3},
     "planners.ConstrainedSMD": lambda: {"steps": 1_000},
     "planners.DesignLSPI": lambda: {"phases": 2, "length": 3},
