@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DIST := .venv-dist
 
-.PHONY: demo test test-all test-apart test-oldest lint docs docs-links dist clean
+.PHONY: demo test test-all test-long test-apart test-oldest lint docs docs-links dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
@@ -15,8 +15,10 @@ test: lint
 # Tests that take minutes and start other programs: browsers, worker processes, JavaScript.
 APART := tests/report/test_browser.py tests/simulate/test_workers.py tests/export
 
-# The long tests. Apart from them: `test-apart`, `docs`, `dist` and `test-oldest`.
-test-all: $(VENV)/.installed-test
+# The long tests, the site and the package. Apart from them: `test-oldest`.
+test-all: test-long test-apart docs dist
+
+test-long: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long $(addprefix --ignore=,$(APART))
 
 test-apart: $(VENV)/.installed-test

@@ -181,7 +181,7 @@ class Recurrent:
 
 @pytest.fixture(scope="module")
 def evaluate_policy():
-    """No extra installs it, since it needs torch; without it the test above calls policies in the same way."""
+    """Stable-Baselines3's. No extra of ours installs it, since it needs torch."""
     reason = "stable_baselines3 is not installed: pip install stable-baselines3"
     return pytest.importorskip("stable_baselines3.common.evaluation", reason=reason).evaluate_policy
 
@@ -205,12 +205,8 @@ def test_a_policy_drives_a_vector_environment(car):
     assert min(Recurrent.returns(car, "MountainCar-v0")) > -200  # every car arrives before the time limit
 
 
-def test_stable_baselines3_takes_policies_as_they_are(car, pole):
-    """Not installed here by any extra, since it needs torch: see docs/your-own-problem.md for how it was run."""
-    reason = "stable_baselines3 is not installed: pip install stable-baselines3"
-    evaluate_policy = pytest.importorskip(
-        "stable_baselines3.common.evaluation", reason=reason
-    ).evaluate_policy
+def test_stable_baselines3_takes_policies_as_they_are(evaluate_policy, car, pole):
+    """Runs where it is installed; how it was run stands in docs/your-own-problem.md."""
     for policy, name, least in ((car, "MountainCar-v0", -160.0), (pole, "CartPole-v1", 400.0)):
         env = gym.make(name)
         env.reset(seed=0)

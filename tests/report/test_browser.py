@@ -1,5 +1,6 @@
 """The page in a browser: what a reader sees, changes and types in. Skipped where Chromium is missing."""
 
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -64,6 +65,29 @@ def test_360_pixels_are_enough(browser, pages, name):
             summary.click()
         page.wait_for_timeout(200)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360 and page.said == []
+
+
+def test_names_that_are_markup_stay_text_in_a_browser(browser, tmp_path):
+    """In tables, maps, legends, lists of choices and messages; and however long a word is, it makes no scroll bar."""
+    image, script = "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"
+    problem = dataclasses.replace(
+        coreplan.make("river-swim"), name=image + script, state_names=[image + script],
+        action_names=[image, script], reward_name=script + "'\"",
+    )  # fmt: skip
+    coreplan.plan(problem, budget=600, out=tmp_path, reality=0, evaluate=True)
+    measure(tmp_path, problem, coreplan.load_policy(tmp_path, problem), queries=50)
+    url = write_report(tmp_path, tmp_path / "report.html", problem, given=image + script).as_uri()
+    with opened(browser, url, width=360) as page:
+        shown = []
+        page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
+        for summary in page.query_selector_all("summary"):
+            summary.click()
+        page.check("#map-sample")
+        typed(page, [99])
+        typed(page, [3])
+        assert shown == [] and page.said == [] and page.asked == [url] and page.locator("img").count() == 0
+        assert image in page.inner_text("#at-state") and script in page.inner_text("#certificate")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def typed(page, values):
@@ -173,10 +197,11 @@ def test_the_keyboard_alone_reaches_everything(browser, pages, name):
             f"({every}).filter(e => e.dataset.seen !== 'yes').map(e => e.outerHTML.slice(0, 80))"
         )
         assert left == [] and count >= 5
-        summary = page.locator("summary").first
-        summary.focus()
+        opened_now = "[...document.querySelectorAll('details')].map(e => e.open)"
+        before = page.evaluate(opened_now)
+        page.locator("summary").first.focus()
         page.keyboard.press("Enter")
-        assert page.locator("details").first.get_attribute("open") is not None
+        assert page.evaluate(opened_now) == [not before[0], *before[1:]]
 
 
 def test_nothing_else_can_be_run_in_it(browser, pages):

@@ -3,14 +3,16 @@
 import http.client
 import json
 import socket
+import time
 import warnings
+from pathlib import Path
 
 import pytest
 
 import coreplan
 from coreplan import CoreplanWarning, InputError
 from coreplan.report import LiveView
-from coreplan.report.live import SHARE, Purse
+from coreplan.report.live import SHARE, Purse, own_time
 from helpers.html import Page, safe
 
 
@@ -119,6 +121,15 @@ def test_the_purse_never_gives_more_than_its_share():
         assert taken <= SHARE * clock.now
     assert taken > 0.9 * SHARE * clock.now
     assert SHARE < 0.02
+
+
+def test_time_that_others_take_is_not_the_runs(monkeypatch, tmp_path):
+    (tmp_path / "schedstat").write_text("5 3000000000 2\n")
+    real = Path
+    monkeypatch.setattr("coreplan.report.live.Path", lambda name: tmp_path / real(name).name)
+    assert own_time() == pytest.approx(time.monotonic() - 3.0, abs=1.0)
+    (tmp_path / "schedstat").write_text("none")
+    assert own_time() == pytest.approx(time.monotonic(), abs=1.0)
 
 
 def test_a_view_that_fails_is_given_up_and_the_run_goes_on():

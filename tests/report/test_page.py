@@ -16,10 +16,11 @@ from coreplan.report import Facts, facts_of, measure, write_report
 from coreplan.report.charts import Level, Line, line_chart
 from coreplan.report.comparison import differences
 from coreplan.report.lights import MEANING, checks
-from coreplan.report.markup import json_block
+from coreplan.report.markup import json_block, table
 from coreplan.report.packing import packed
+from coreplan.report.sample import draw_sample
 from coreplan.report.sections import spans
-from coreplan.report.ticks import compact, ticks
+from coreplan.report.ticks import amount, compact, ticks
 from coreplan.report.words import verdict
 from helpers.html import Page, safe
 from helpers.runs import numpy_problem
@@ -198,10 +199,42 @@ def test_a_run_that_was_killed_shows_its_trace_and_how_it_goes_on(run, tmp_path)
     page = page_of(tmp_path)
     shown = page.data("run")["trace"]["queries"]
     assert shown == run[1].trace["queries"].tolist() and f"{int(shown[-1]):,} queries" in page.text
+    assert "has not come to its end and has no policy yet" in page.text and "not ended" in page.text
+    assert page.data("explorer")["core"]["total"] == len(run[1].core)  # whose picture needs no policy
     assert f"coreplan plan river-linear --out {tmp_path} --resume" in " ".join(
         page.text.replace("\\", "").split()
     )
     assert "coreplan certify" not in page.text  # there is no policy to certify
+
+
+def test_a_certificate_that_cannot_be_read_is_not_said_to_be_missing(run, tmp_path):
+    for name in ("run.json", "policy.npz", "evaluation.json"):
+        shutil.copy(run[0] / name, tmp_path / name)
+    assert "there is no certificate" in page_of(tmp_path).text
+    (tmp_path / "certificate.json").write_text("{")
+    assert "the certificate cannot be read" in page_of(tmp_path).text
+
+
+def test_numbers_stand_in_columns_of_numbers_and_what_is_not_known_is_a_dash():
+    page = Page(str(table(["run", "value"], [["a", None], ["b", 0.5], ["c", float("nan")]])))
+    cells = [attributes.get("class") for tag, attributes in page.elements if tag in ("td", "th")]
+    assert cells == [None, "number"] * 4 and page.text.split()[2:] == ["a", "\u2013", "b", "0.5", "c"]
+
+
+def test_amounts_below_each_other_line_up():
+    assert [amount(v) for v in (311.32, 310.0, -99.6, 12_345.0, 2e7, 0.0)] == [
+        "311.32", "310.00", "-99.600", "12,345", "2e+07", "0.0000",
+    ]  # fmt: skip
+
+
+def test_two_long_trajectories_are_drawn_rather_than_five_short_ones():
+    problem = coreplan.make("river-swim")
+    policy = coreplan.SoftmaxPolicy(np.zeros(12), 1.0, problem.features)
+    shapes = {
+        queries: [len(t.actions) for t in draw_sample(problem, policy, queries=queries).trajectories]
+        for queries in (1, 40, 400, 1000)
+    }
+    assert shapes == {1: [1], 40: [20] * 2, 400: [200] * 2, 1000: [200] * 5}
 
 
 @pytest.mark.parametrize("status", ["running", "failed", "finished", "no such status", 3, None])

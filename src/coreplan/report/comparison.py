@@ -11,7 +11,7 @@ from .facts import Facts
 from .markup import Html, element, joined, json_block, section, table
 from .page import document
 from .ticks import amount, plain, said
-from .words import best_known, light_of
+from .words import best_known, light_of, state_of
 
 _APART = frozenset(  # what a run was told or found, and not how it was set
     ("status", "queries", "reality_queries", "lost_queries", "rechecked_queries", "initial_draws", "seconds",
@@ -88,7 +88,7 @@ def _rows(runs: Sequence[Facts], names: Sequence[str], problems: Sequence[str]) 
     spans = []
     for name, facts in zip(names, runs, strict=True):
         found, _ = best_known(facts)
-        by = f"{facts.planner or 'unknown planner'}, {facts.text('status') or 'unknown end'}"
+        by = f"{facts.planner or 'unknown planner'}, {state_of(facts)}"
         about = f"{by}; {facts.title}" if len(problems) > 1 else by
         cells = (
             said(found.value if found else None),
@@ -116,15 +116,14 @@ def _rows(runs: Sequence[Facts], names: Sequence[str], problems: Sequence[str]) 
 
 def _figures(name: str, facts: Facts) -> list[object]:
     """The row of one run in the table of numbers."""
-    c, queries, seconds = facts.certificate, facts.whole("queries"), facts.number("seconds")
-    status = facts.text("status") or "unknown"
+    c, seconds = facts.certificate, facts.number("seconds")
     return [
         name,
-        element("span", status, class_=f"light {light_of(facts)}"),
-        "\u2013" if c is None else c.lower,
-        "\u2013" if c is None or c.gap is None else c.upper,
-        "\u2013" if queries is None else queries,
-        "\u2013" if seconds is None else seconds,
+        element("span", state_of(facts), class_=f"light {light_of(facts)}"),
+        None if c is None else float(said(c.lower)),
+        None if c is None or c.upper is None or c.gap is None else float(said(c.upper)),
+        facts.queries,
+        None if seconds is None else float(f"{seconds:.3g}"),
     ]
 
 

@@ -21,6 +21,8 @@ _WORDS = {  # columns that are no words
     "Theta_norm": "length of Theta",
     "lambda_entropy": "entropy of lambda",
     "error": "estimated loss of sampling",
+    "nodes": "nodes of the features",
+    "cells": "cells of the features",
 }
 _COUNTERS = ("queries", "seconds")
 
@@ -58,7 +60,11 @@ def together(runs: Sequence[Facts], names: Sequence[str]) -> Html:
     panels = []
     for column in _columns([trace for _, trace, _ in traces]):
         lines = [
-            _line(name, trace, column, k % COLOURS) for name, trace, k in traces if column in trace.columns
+            _line(name, trace, column, k % COLOURS)
+            if len(trace) >= _FEWEST
+            else _last(name, trace, column, k % COLOURS)
+            for name, trace, k in traces
+            if column in trace.columns
         ]
         drawn = [line for line in lines if moves(line.y)]
         if drawn and (len(lines) > 1 or column == "value"):
@@ -68,7 +74,13 @@ def together(runs: Sequence[Facts], names: Sequence[str]) -> Html:
         for name, trace, _ in traces
     ]  # fmt: skip
     if not panels:
-        return section(name, title, element("p", "No two runs recorded the same numbers."), *numbers)
+        few = all(len(trace) < _FEWEST for _, trace, _ in traces)
+        why = (
+            "Runs that sample once and then solve have no curves."
+            if few
+            else "No two runs recorded the same numbers."
+        )
+        return section(name, title, element("p", why), *numbers)
     return section(name, title, element("div", *panels[:_PANELS], class_="panels"), *numbers)
 
 
@@ -91,6 +103,11 @@ def _columns(traces: Sequence[Trace]) -> list[str]:
 
 def _line(name: str, trace: Trace, column: str = "", colour: int = 0) -> Line:
     return Line(name, trace["queries"].tolist(), trace[column or name].tolist(), colour)
+
+
+def _last(name: str, trace: Trace, column: str, colour: int) -> Line:
+    """Where a run that sampled once came to; a line to there would look like progress."""
+    return Line(name, trace["queries"].tolist()[-1:], trace[column].tolist()[-1:], colour)
 
 
 def _row(row: list[float]) -> list[object]:

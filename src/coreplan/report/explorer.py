@@ -28,15 +28,18 @@ _FINEST = 41  # cells of one axis of a grid
 _PAIRS = 2_000  # core pairs that are drawn
 _STATES = 20_000  # of a table that is looked at
 _STARTS = 64  # initial states that are looked at
+FITTED = frozenset(  # planners whose scores are estimated Q-values: see `SoftmaxPolicy.q_values`
+    ("plug-in", "sampled-lp", "refine", "core-mirror", "grow", "lspi", "fitted-q", "q-learning")
+)
 
 
 def explorer(facts: Facts) -> tuple[dict[str, Any] | None, str]:
     """The data, and what is to be said about them; None if the policy cannot act here."""
     policy, problem = facts.policy, facts.problem
     if policy is None:
-        return None, "There is no policy to look at."
+        return _core_alone(facts), "There is no policy to look at."
     if problem is None or policy.features is None:
-        return None, (
+        return _core_alone(facts), (
             "The features of this policy are not known here, so that it cannot act. Give its problem: "
             f"coreplan report {facts.path} --problem FILE.py:NAME."
         )
@@ -54,6 +57,7 @@ def explorer(facts: Facts) -> tuple[dict[str, Any] | None, str]:
         "actions": facts.names("action", problem.n_actions),
         "axes": axes,
         "scale": policy.scale,
+        "score": "Q-value" if facts.planner in FITTED else "score",
         "one": starts.ndim == 1,
         "spec": spec,
         "core": _core(facts),
@@ -67,6 +71,15 @@ def explorer(facts: Facts) -> tuple[dict[str, Any] | None, str]:
         except CoreplanError as error:  # states of a user's own that no grid can reach
             return None, f"{why} And they cannot be computed on a grid of states: {error}"
     return data, why
+
+
+def _core_alone(facts: Facts) -> dict[str, Any] | None:
+    """What the picture of the core pairs needs, where no policy can act; None if there are none to draw."""
+    core, problem = facts.core, facts.problem
+    if core is None or problem is None or core.states.dtype.kind not in "fiub":
+        return None
+    axes = _axes(facts, problem, core.states)
+    return {"actions": facts.names("action", problem.n_actions), "axes": axes, "core": _core(facts)}
 
 
 def _spec(policy: SoftmaxPolicy, problem: Problem) -> tuple[dict[str, Any] | None, str]:

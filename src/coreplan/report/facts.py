@@ -87,6 +87,15 @@ class Facts:
         )
 
     @property
+    def stopped(self) -> bool:
+        """Whether the run did not come to its end."""
+        return not self.running and self.text("status") in ("running", "failed")
+
+    def unread(self, file: str) -> bool:
+        """Whether there is such a file in the folder, which cannot be read."""
+        return (self.folder / file).exists() and any(file in text for text in self.missing)
+
+    @property
     def folder(self) -> Path:
         """The run's folder."""
         return Path(self.path)

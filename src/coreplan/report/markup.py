@@ -38,15 +38,14 @@ def json_block(name: str, value: Any) -> html.Html:
 def table(
     heads: Sequence[object], rows: Iterable[Sequence[object]], *, numbers: bool = True, caption: str = ""
 ) -> html.Html:
-    """A table; cells that are no text in words stand in columns of numbers."""
+    """A table; a column with a number is one of numbers, and None in it a dash."""
     listed = [list(row) for row in rows]
-    last = listed[-1] if listed else []
-    right = [numbers and k < len(last) and _is_number(last[k]) for k in range(len(heads))]
+    right = [numbers and any(_is_number(row[k]) for row in listed) for k in range(len(heads))]
     head = [
         element("th", name, scope="col", **({"class_": "number"} if at else {}))
         for name, at in zip(heads, right, strict=True)
     ]
-    body = [element("tr", *(_cell(cell, numbers) for cell in row)) for row in listed]
+    body = [element("tr", *map(_cell, row, right)) for row in listed]
     parts = [element("caption", caption)] if caption else []
     return element(
         "div",
@@ -58,9 +57,9 @@ def table(
     )
 
 
-def folded(summary: str, *content: object) -> html.Html:
-    """Content that is shown on request."""
-    return element("details", element("summary", summary), *content)
+def folded(summary: str, *content: object, unfolded: bool = False) -> html.Html:
+    """Content that is shown on request, or until somebody folds it."""
+    return element("details", element("summary", summary), *content, **({"open": ""} if unfolded else {}))
 
 
 def section(name: str, title: str, *content: object) -> Html:
@@ -76,10 +75,10 @@ def absent(what: str, remedy: str = "", command: str = "") -> Html:
     return element("p", *parts, class_="absent")
 
 
-def _cell(cell: object, numbers: bool) -> html.Html:
-    if numbers and _is_number(cell):
+def _cell(cell: object, right: bool) -> html.Html:
+    if right and (cell is None or _is_number(cell)):
         return element("td", _written(cell), class_="number")
-    return element("td", cell)
+    return element("td", _written(cell) if cell is None else cell)
 
 
 def _is_number(cell: object) -> bool:
@@ -87,6 +86,8 @@ def _is_number(cell: object) -> bool:
 
 
 def _written(cell: Any) -> str:
+    if cell is None:
+        return "\u2013"
     if isinstance(cell, int):
         return f"{cell:,}"
     return "" if math.isnan(cell) else f"{cell:.6g}"

@@ -103,11 +103,12 @@ def document(title: str, body: Html = _EMPTY, *, live: bool = False) -> str:
 def _policy(facts: Facts, data: Any, why: str) -> Html:
     """The place of the maps, which the page's script fills."""
     name, title = "policy", "What the policy does"
-    if data is None:
+    if data is None or "score" not in data:
         return section(name, title, absent(why))
-    intro = (
-        "At every state the policy ranks the actions by their score, phi(x, a) . theta. For planners that fit values the "
-        "score is the estimated Q-value, in sums of normalised rewards and up to a constant. "
+    intro = "At every state the policy ranks the actions by their score, phi(x, a) . theta. " + (
+        "It is the estimated Q-value, in sums of normalised rewards and up to a constant. "
+        if data["score"] == "Q-value"
+        else "With this planner it is no value: only which action has the higher one means something. "
     )
     how = (
         "It takes the best."

@@ -74,8 +74,8 @@ def mark_of(policy: SoftmaxPolicy) -> str:
 
 
 def draw_sample(problem: Problem, policy: SoftmaxPolicy, *, queries: int = 1000, seed: int = 0) -> Sample:
-    """Up to five trajectories of up to 200 steps, with at most so many queries in all."""
-    n = min(_TRAJECTORIES, queries)
+    """Up to five trajectories of up to 200 steps, with at most so many queries: rather two long ones than five short."""
+    n = min(max(queries // _STEPS, 2), _TRAJECTORIES, queries)
     found = rollout(problem, policy, episodes=n, steps=min(_STEPS, queries // n), seed=seed)
     return Sample(mark_of(policy), found.queries, seed, tuple(_episode(found, i) for i in range(n)))
 

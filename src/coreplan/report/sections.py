@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from ..judge import Evaluation
+from ..run import CERTIFICATE_FILE
 from .charts import Line, Span, line_chart, span_picture
 from .convergence import moves
 from .facts import Facts
@@ -21,6 +22,7 @@ from .words import (
     light_of,
     problem_word,
     resuming,
+    state_of,
     verdict,
 )
 
@@ -32,8 +34,7 @@ _LITTLE = 0.05  # discounted weight of the steps that are not drawn, at most
 
 def head(facts: Facts) -> Html:
     """The title and the verdict."""
-    state = "running" if facts.running else facts.text("status") or "unknown"
-    badge = element("span", state, class_=f"badge {light_of(facts)}")
+    badge = element("span", state_of(facts), class_=f"badge {light_of(facts)}")
     by = f"planned by {facts.planner}" if facts.planner else "planner unknown"
     title = element("h1", facts.title)
     about = element("p", f"{by}, seed {brief(facts.whole('seed'))} ", badge, class_="about")
@@ -102,12 +103,16 @@ def certificate(facts: Facts) -> Html:
     else:
         parts.append(absent("Nothing in this folder says what the policy is worth."))
     if c is None:
-        parts.append(absent("There is no certificate.", "Make it", command_for("certify", facts)))
+        lost = (
+            "The certificate cannot be read."
+            if facts.unread(CERTIFICATE_FILE)
+            else "There is no certificate."
+        )
+        parts.append(absent(lost, "Make one", command_for("certify", facts)))
     else:
         parts.append(element("p", c.sentence))
-        parts.append(
-            folded("What the certificate assumes", element("ul", *(element("li", a) for a in c.assumes)))
-        )
+        assumed = element("ul", *(element("li", text) for text in c.assumes))
+        parts.append(folded("What the certificate assumes", assumed, unfolded=True))
     return section("certificate", "How good the policy is", *parts)
 
 

@@ -37,8 +37,11 @@ def said(value: float | None, digits: int = 4) -> str:
 
 
 def amount(value: float | None) -> str:
-    """A number in the user's own units, with five digits."""
-    return "\u2013" if value is None or math.isnan(value) else f"{value:,.5g}"
+    """A number in the user's own units, with five digits, zeros too, so that numbers below each other line up."""
+    if value is None or math.isnan(value):
+        return "\u2013"
+    text = f"{value:,.5g}"
+    return text if "e" in text else f"{value:#,.5g}".rstrip(".")
 
 
 def padded(values: list[float], share: float = 0.05) -> tuple[float, float]:

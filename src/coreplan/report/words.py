@@ -9,6 +9,7 @@ from ..judge import Certificate, Evaluation
 from ..planners import Status
 from ..planning import SHARE
 from ..problem import ZOO
+from ..run import CERTIFICATE_FILE
 from .facts import Facts
 from .ticks import amount, said
 
@@ -27,6 +28,13 @@ def light_of(facts: Facts) -> str:
     return _LIGHTS.get(facts.text("status"), "grey")
 
 
+def state_of(facts: Facts) -> str:
+    """How a run ended, or that it did not, in a word or two."""
+    if facts.running:
+        return "running"
+    return "not ended" if facts.stopped else facts.text("status") or "unknown"
+
+
 def best_known(facts: Facts) -> tuple[Evaluation | None, str]:
     """The best that is known of the policy's value, and how it is known."""
     if facts.evaluation is not None:
@@ -42,8 +50,9 @@ def verdict(facts: Facts) -> str:
     """The value, the certificate, the queries, and what it assumes, in one sentence."""
     if facts.running:
         return f"The run is going on: {_spent(facts)} so far{_of_budget(facts)}."
-    parts = [_worth(facts), _certified(facts.certificate), f"it took {_spent(facts)}"]
-    return "; ".join(part for part in parts if part) + "."
+    if facts.stopped and facts.policy is None:
+        return f"The run has not come to its end and has no policy yet; what is known of it is as of {_spent(facts)}."
+    return "; ".join((_worth(facts), _certified(facts), f"it took {_spent(facts)}")) + "."
 
 
 def ending(facts: Facts) -> str:
@@ -93,9 +102,8 @@ def command_for(command: str, facts: Facts, more: str = "") -> str:
 
 def resuming(facts: Facts) -> str:
     """The command with which a run goes on that has not come to its end; empty where it has."""
-    stopped = not facts.running and facts.text("status") in ("running", "failed")
     words = ["coreplan", "plan", problem_word(facts), "--out", facts.path, "--resume"]
-    return shlex.join(words) if stopped else ""
+    return shlex.join(words) if facts.stopped else ""
 
 
 def problem_word(facts: Facts) -> str:
@@ -116,6 +124,8 @@ def _worth(facts: Facts) -> str:
     if found is None:
         return "Nothing in this folder says what the policy is worth"
     range_ = "" if found.exact else f", 95% interval {said(found.low)} to {said(found.high)}"
+    if found.exact and found.optimum is not None:
+        range_ = f"; the optimum is {said(found.optimum)}"
     own = (
         f" or {amount(found.returns.value)} in {facts.reward_name}, discounted"
         if found.units != (0.0, 1.0)
@@ -124,9 +134,12 @@ def _worth(facts: Facts) -> str:
     return f"The policy is worth {said(found.value)} on the scale from 0 to 1{own} ({how}{range_})"
 
 
-def _certified(c: Certificate | None) -> str:
+def _certified(facts: Facts) -> str:
+    c = facts.certificate
     if c is None:
-        return "there is no certificate"
+        return (
+            "the certificate cannot be read" if facts.unread(CERTIFICATE_FILE) else "there is no certificate"
+        )
     lower = f"with {c.confidence:.0%} confidence it is worth at least {said(c.lower)}"
     if is_vacuous(c) and c.holds is not False:
         return f"{lower}, assuming nothing; the upper bound on the optimum is 1, which says nothing"

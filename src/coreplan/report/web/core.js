@@ -2,7 +2,7 @@
 // one state with several actions, are one point, and its area is the weight of all of them.
 var corePairs = (function () {
   "use strict";
-  var d = drawing, view = null;
+  var d = drawing, view = null, SPOT = 0.15;
   function start(data) {
     var host = document.getElementById("core-view");
     if (!host || !data || !data.core) return;
@@ -27,7 +27,7 @@ var corePairs = (function () {
     function of(k, i) { return i < data.axes.length ? data.core.states[k][i] : data.core.actions[k]; }
     function draw() {
       picture.replaceChildren();
-      var ax = wide(axis(view.x)), ay = wide(axis(view.y)), weights = data.core.weights;
+      var ax = wide(near(view.x)), ay = wide(near(view.y)), weights = data.core.weights;
       var places = new Map();
       data.core.states.forEach(function (_, k) {
         var at = of(k, view.x) + " " + of(k, view.y), known = places.get(at) || { k: k, weight: 0 };
@@ -44,8 +44,18 @@ var corePairs = (function () {
         var r = most > 0 ? Math.max(9 * Math.sqrt(place.weight / most), 0.8) : places.size > 300 ? 2 : 4;
         d.svg("circle", { cx: 100 * sx + "%", cy: 100 * sy + "%", r: r, class: "pair-point" }, picture);
       });
-      axisName.textContent = axis(view.x).name + " across, " + axis(view.y).name + " up";
+      axisName.textContent = called(view.x) + " across, " + called(view.y) + " up";
       picture.setAttribute("aria-label", "core pairs: " + axisName.textContent);
+    }
+    function near(i) { // the part of an axis with pairs, where they would else be one spot
+      var whole = axis(i), all = data.core.states.map(function (_, k) { return of(k, i); });
+      var low = all.reduce(function (a, b) { return Math.min(a, b); }), high = all.reduce(function (a, b) { return Math.max(a, b); });
+      if (whole.names || !(high > low) || high - low > SPOT * (whole.high - whole.low)) return whole;
+      return { name: whole.name, low: low, high: high, part: true };
+    }
+    function called(i) {
+      var whole = axis(i);
+      return whole.name + (near(i).part ? " (which goes from " + d.said(whole.low) + " to " + d.said(whole.high) + ")" : "");
     }
     function wide(a) {
       var room = 0.04 * (a.high - a.low) || 0.5;

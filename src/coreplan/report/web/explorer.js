@@ -2,7 +2,7 @@
 var explorer = (function () {
   "use strict";
   var d = drawing, view = null, data, scores, shown, host, maps = [], timer = 0;
-  var FINEST = 60, MOST = 6000, PATIENCE = 250; // cells of an axis, of a table; milliseconds for one map
+  var FINEST = 60, MOST = 6000, PATIENCE = 250, WARMING = 60; // cells of an axis, of a table; milliseconds for one map
   var ARROWS = { left: "\u2190", right: "\u2192", up: "\u2191", down: "\u2193", west: "\u2190", east: "\u2192",
                  north: "\u2191", south: "\u2193" };
 
@@ -78,13 +78,18 @@ var explorer = (function () {
     return [near(grid.xs, view.state[view.x]), view.y === null ? 0 : grid.rows - 1 - near(grid.ys, view.state[view.y])];
   }
   function ask(state) { return scores.qValues(state, view.x, view.y === null ? view.x : view.y); }
+  function price() { // milliseconds of one score; the first ones take longer, until the browser has compiled them
+    var begin = performance.now(), last, probe;
+    do {
+      last = performance.now();
+      for (probe = 0; probe < 50; probe++) ask(view.state);
+    } while (performance.now() - begin < WARMING && performance.now() - last > 1);
+    return (performance.now() - last) / 50;
+  }
   function computed() {
-    var most = FINEST, begin, probe;
+    var most = FINEST;
     if (scores.exact && !isTable()) { // coarser where one score takes long
-      begin = performance.now();
-      for (probe = 0; probe < 20; probe++) ask(view.state);
-      var each = (performance.now() - begin) / 20;
-      most = Math.max(Math.min(Math.floor(Math.sqrt(PATIENCE / Math.max(each, 1e-4))), FINEST), 12);
+      most = Math.max(Math.min(Math.floor(Math.sqrt(PATIENCE / Math.max(price(), 1e-4))), FINEST), 12);
     }
     var grid = layout(most);
     grid.cells = [];
@@ -344,7 +349,7 @@ var explorer = (function () {
       return [d.html("th", { scope: "row", textContent: name }), d.html("td", { className: "bar" }, [bar]),
               d.said(Number(p[a].toPrecision(6))), q[a] === -Infinity ? "not available" : d.said(q[a])];
     });
-    table.replaceChildren(listed(["action", "", "probability", "Q-value"], rows));
+    table.replaceChildren(listed(["action", "", "probability", data.score], rows));
   }
   return { start: start };
 })();
