@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,24 +85,10 @@ def scaled_cost(which: str) -> Callable[[Any], Any]:
     return broken
 
 
-def _in_support(e: Any, found: Any) -> Any:
-    """u with mass moved between two pairs of an optimal policy, so that it earns the same."""
-    u = found.u.copy()
-    i, j = np.argsort(-u * e.r)[:2]
-    u[i] += 1e-4
-    u[j] -= 1e-4 * e.r[i] / e.r[j]
-    return u
-
-
-def _other_action(e: Any, found: Any) -> Any:
-    """u with some of an optimal pair's mass on another action of its state."""
-    u = found.u.reshape(e.X, e.A).copy()
-    x = int(u.sum(axis=1).argmax())
-    a = int(u[x].argmax())
-    move = 0.3 * u[x, a]
-    u[x, a] -= move
-    u[x, (a + 1) % e.A] += move
-    return u.ravel()
+def _nonlinear(e: Any) -> Any:
+    """The same rewards and features with transitions that are not linear: u is no occupancy measure any more."""
+    P = 0.9 * np.asarray(e.P) + 0.1 * np.random.default_rng(0).dirichlet(np.ones(e.X), size=e.Z)
+    return dataclasses.replace(e, table=dataclasses.replace(e.table, P=P, factors=None))
 
 
 def _beside(real: Any) -> Any:
@@ -155,15 +142,14 @@ LP = [
     # Features sum to one here: with theta + c and V + c the point stays feasible, and is not optimal any more.
     *(Fault("lp_pairs", f"V of the {w} dual", SOLVE,
             solution(w, V=lambda e, s: s.V + 1e-3, theta=lambda e, s: s.theta + 1e-3)) for w in ("relaxed", "core")),
-    Fault("lp_pairs", "u of the core LP is an", SOLVE, solution("core", "primal", u=_in_support), (POINTS,)),
-    Fault("lp_pairs", "u of the core LP earns", SOLVE,
-          solution("core", "primal", primal_value=lambda e, s: s.primal_value + 1e-3)),
+    Fault("lp_pairs", "u of the core LP is an", PROGRAMS + "core_primal", lambda real: lambda e: real(_nonlinear(e))),
+    Fault("lp_pairs", "u of the core LP earns", PROGRAMS + "core_primal",
+          lambda real: lambda e: dataclasses.replace(real(e), primal_value=0.0)),
     Fault("lp_pairs", "(B' mu*, mu*) is feasible", PROGRAMS + "core_errors", _beside),
     Fault("lp_pairs", "(B' mu*, mu*) has the optimal", PROGRAMS + "occupancy", _uniform_measure),
-    Fault("lp_pairs", "u of the core LP: its conditionals", SOLVE, solution("core", "primal", u=_other_action),
-          (POINTS, "u of the core LP is an", "u of the core LP earns")),
-    Fault("lp_pairs", "greedy on one backup", SOLVE,
-          solution("core", "dual", V=lambda e, s: s.V[::-1]), ("`solve`: its dual points", "V of the core dual")),
+    Fault("lp_pairs", "u of the core LP: its conditionals", PROGRAMS + "conditionals",
+          lambda real: lambda e, u: 0.7 * real(e, u) + 0.3 / e.A),
+    Fault("lp_pairs", "greedy on one backup", PROGRAMS + "greedy", lambda real: lambda e, V: real(e, V)[:, ::-1]),
     Fault("lp_pairs", "theta of the dual is not unique", PROGRAMS + "two_actions",
           instead(lambda: instances._problem("equal", 0.9, [[0.5, 0.5]], np.ones((2, 1)), np.eye(2)[None],
                                              ([0, 0], [0, 1])))),
@@ -211,21 +197,33 @@ KERNELS = PLANNER + "kernels"
 DENSE = "every iterate equals the naive loop's (dense)"
 LOOP = [
     Fault("naive_loop", DENSE, KERNELS,
-          Line("        theta[l] = mean[l] / K\n", "        theta[l] = (mean[l] + theta[l]) / (K + 1)\n"),
-          ("every iterate equals the naive loop's (dense, D",)),
-    Fault("naive_loop", "every iterate equals the naive loop's (dense, D", KERNELS, Line("if norm2 > D * D:", "if False:")),
+          Line("        theta[l] = mean[l] / K\n", "        theta[l] = (mean[l] + theta[l]) / (K + 1)\n")),
     Fault("naive_loop", "every iterate equals the naive loop's (sparse)", KERNELS,
-          Line("core.weight[j], by, S", "core.weight[j], -by, S"), ("every iterate equals the naive loop's (sparse, D",)),
-    Fault("naive_loop", "every iterate equals the naive loop's (sparse, D", KERNELS,
-          Line("if s * s * norm2 > D * D:", "if False:")),
+          Line("core.weight[j], by, S", "core.weight[j], -by, S")),
     Fault("policy_read_out", "the returned vector", KERNELS,
           Line("state.Theta_J[:] = Theta", "state.Theta_J[:] = 1.01 * Theta")),
     Fault("policy_read_out", "the returned policy", PLANNER + "PrimalDual.policy",
           lambda real: lambda self, state: real(self, state)._replace(scale=1.01 * self.beta)),
     Fault("policy_read_out", "the planner's pi_1", PLANNER + "PrimalDual.init",
-          lambda real: lambda self, rng: (lambda s: s._replace(Theta=s.Theta + np.arange(len(s.Theta))))(real(self, rng)),
-          ("the returned vector",)),
+          lambda real: lambda self, rng: (lambda s: s._replace(Theta=s.Theta + np.arange(len(s.Theta))))(real(self, rng))),
     Fault("policy_read_out", "J is uniform", KERNELS, Line("if u[2 * K] * t < 1.0:", "if True:")),
+]  # fmt: skip
+ALGORITHM = CLAIMS + "algorithm."
+
+
+def leaning(w: list[float]) -> Callable[[Any], Any]:
+    """Another pi_1 in the regrets."""
+    return lambda real: lambda e, star, _: real(e, star, np.array(w))
+
+
+GIVEN = "a given pi_1: "
+START = [
+    Fault("initial_policy", GIVEN + "every iterate", KERNELS,
+          Line("core_index[i] = draw(state.tree, u[i])", "core_index[i] = draw(state.tree, 1.0 - u[i])")),
+    Fault("initial_policy", GIVEN + "the returned", PLANNER + "PrimalDual.policy",
+          lambda real: lambda self, state: real(self, state)._replace(theta=state.Theta_J - self._start)),
+    Fault("initial_policy", GIVEN + "regret of", CLAIMS + "regrets.conditional_entropy", times(0.1)),
+    Fault("initial_policy", GIVEN + "regret exceeds", CLAIMS + "regrets._policy_regret", leaning([0.0, 0.0])),
 ]  # fmt: skip
 COST = [
     Fault("computation", "computation per query grows with A", KERNELS, Line(
@@ -331,6 +329,47 @@ CERTIFICATE = [
     Fault("certificate", "certify: lower", CERT + "certify",
           lambda real: lambda *a, **k: (lambda c: dataclasses.replace(c, lower=c.lower + 0.1))(real(*a, **k))),
 ]  # fmt: skip
+MIRROR = "coreplan.theory.mirror."
+PARTS, MIRROR_RUN = MIRROR + "parts", MIRROR + "sweeps"
+
+
+def with_entry(**entries: tuple[int, float]) -> Callable[[Any], Any]:
+    """A function whose NamedTuple answer has one entry of an array raised: (index, by)."""
+
+    def raised(name: str, at: int, by: float) -> Callable[[Any], Any]:
+        def value(found: Any) -> Any:
+            array = getattr(found, name).copy()
+            array[at] += by
+            return array
+
+        return value
+
+    return changed(**{name: raised(name, at, by) for name, (at, by) in entries.items()})
+
+
+def _much_policy(f: Any) -> Any:
+    return 1e3 * np.abs(f.policy)
+
+
+CORE_MIRROR = [
+    Fault("core_mirror", "gap = Bellman", PARTS, with_entry(policy=(3, 1e-6))),
+    Fault("core_mirror", "pi_t is the softmax", MIRROR_RUN, with_entry(Thetas=(4, 1e-6))),
+    Fault("core_mirror", "Phi E[theta_t]", MIRROR + "mean_backup",
+          lambda real: lambda *a: (lambda got, want: (got + 1e-6, want))(*real(*a))),
+    Fault("core_mirror", "Q_t <= H", PARTS, with_entry(Q=(5, 10.0))),
+    Fault("core_mirror", "-Q_t <= 0", PARTS, with_entry(Q=(5, -10.0))),
+    Fault("core_mirror", "sum of the policy parts", PARTS,
+          changed(policy=_much_policy, gap=lambda f: f.bellman + _much_policy(f))),
+    Fault("core_mirror", "largest change of", PARTS,
+          lambda real: with_entry(drift=(1, -50.0))(with_entry(drift=(0, 50.0))(real))),
+    Fault("core_mirror", "sum of <mu*", PARTS, with_entry(move=(2, 1e3)), ("... and it is",)),
+    Fault("core_mirror", "... and it is", PARTS, with_entry(move=(2, 1e-6))),
+    Fault("core_mirror", "the uniform policy", MIRROR + "mirror_bound",
+          lambda real: lambda **k: dataclasses.replace(real(**k), start=1.0)),
+    Fault("core_mirror", "seed-averaged", MIRROR + "plan",
+          lambda real: lambda *a, **k: SimpleNamespace(trace={"value": real(*a, **k).trace["value"] - 0.5})),
+]  # fmt: skip
 FAULTS = [
-    *LP, *FOOTNOTE, *ERRORS, *SADDLE, *LOOP, *COST, *ESTIMATORS, *REGRET, *DUALITY, *THEOREM, *CERTIFICATE
+    *LP, *FOOTNOTE, *ERRORS, *SADDLE, *LOOP, *START, *COST, *ESTIMATORS, *REGRET, *DUALITY, *THEOREM, *CERTIFICATE,
+    *CORE_MIRROR,
 ]  # fmt: skip

@@ -17,7 +17,6 @@ from coreplan.theory import (
     core_errors,
     default_D,
     gradients,
-    inherent_bellman_error,
     lagrangian,
     linear_fit,
     occupancy,
@@ -31,7 +30,6 @@ from coreplan.theory.claims.instances import (
     constant_feature_instance,
     linear_instance,
     misspecified_instance,
-    optimality_complete_instance,
 )
 from coreplan.theory.operators import conditional_entropy
 
@@ -173,23 +171,6 @@ def test_default_D_holds_theta_for_a_skew_core():
         assert np.abs(e.Phi @ theta - Q).max() < 1e-8 and np.linalg.norm(theta) <= D
 
 
-def test_inherent_bellman_error_is_an_interval_around_every_sample():
-    """Sampled (pi, theta') never exceed the upper end, and the search finds at least as much as they do, nearly."""
-    e, D = Enumerated.of(misspecified_instance()), 3.0
-    for ball in (True, False):
-        found = inherent_bellman_error(e, D, ball=ball)
-        assert 0 < found.low <= found.high
-        rng, most = np.random.default_rng(1), 0.0
-        for _ in range(40):
-            theta = rng.normal(size=e.d)
-            theta *= D / np.linalg.norm(theta)
-            pi = np.eye(e.A)[rng.integers(0, e.A, e.X)]
-            y = e.r + e.discount * (e.P @ (e.M(pi) @ (e.Phi @ theta)))
-            most = max(most, best_fit(e.Phi, y, D if ball else None).low)
-        assert most <= found.high + 1e-9
-        assert found.low >= 0.8 * most
-
-
 # Closed forms, each of which a small fault in a definition would miss.
 
 
@@ -229,9 +210,3 @@ def test_default_D_grows_with_the_number_of_core_pairs():
     skew = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.25]])
     want = np.linalg.norm(np.linalg.pinv(skew), 2) * math.sqrt(3) / 0.2
     assert default_D(skew, 2, 0.8) == pytest.approx(want)
-
-
-def test_policies_other_than_greedy_have_a_bellman_error():
-    """Closed under maxima, and under nothing else: the search must not stay with greedy policies."""
-    e = Enumerated.of(optimality_complete_instance())
-    assert inherent_bellman_error(e, 2.0, ball=False).low > 0.02

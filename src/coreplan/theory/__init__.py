@@ -2,10 +2,21 @@
 
 from ..sampled import FORMS, SolverError, UnboundedError
 from .advice import Advice, advise
+from .bellman import inherent_bellman_error
 from .claims import verify
-from .definitions import best_fit, core_errors, inherent_bellman_error, linear_fit, q_approximation_error
+from .definitions import best_fit, core_errors, linear_fit, q_approximation_error
+from .given_policy import compact
 from .lp import PAIRS, Solution, solve
-from .operators import gradients, lagrangian, occupancy, optimal, policy_values, state_occupancy, value
+from .operators import (
+    conditional_entropy,
+    gradients,
+    lagrangian,
+    occupancy,
+    optimal,
+    policy_values,
+    state_occupancy,
+    value,
+)
 from .recorded import GapSeries, duality_gap, duality_gaps, record
 from .rows import Row
 from .saddle import Saddle, saddle_point
@@ -28,6 +39,8 @@ __all__ = [
     "advise",
     "best_fit",
     "bound",
+    "compact",
+    "conditional_entropy",
     "core_errors",
     "default_D",
     "duality_gap",

@@ -27,6 +27,15 @@ def softmax(q: FloatArray) -> FloatArray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+def policy(phi: FloatArray, total: FloatArray, w: FloatArray | None) -> FloatArray:
+    """pi_t(.|x), proportional to pi_1(.|x) exp(phi(x, .) . total), total being beta sum_{k<t} theta_k."""
+    moved = softmax(scores(phi, total))
+    if w is None:
+        return moved
+    moved = softmax(scores(phi, w)) * moved
+    return moved / moved.sum(axis=-1, keepdims=True)
+
+
 def inverse(p: FloatArray, u: float) -> int:
     """The index that the uniform u draws from the distribution p."""
     return min(int(np.searchsorted(np.cumsum(p) / np.sum(p), u, side="right")), len(p) - 1)
@@ -43,9 +52,10 @@ class Iterates:
 
 
 def algorithm_1(
-    problem: Problem, *, T: int, K: int, eta: float, beta: float, alpha: float, D: float, seed: int = 0
-) -> Iterates:
-    """The iterates of T outer iterations, which must fit into one block of simulator noise."""
+    problem: Problem, *, T: int, K: int, eta: float, beta: float, alpha: float, D: float, seed: int = 0,
+    w: FloatArray | None = None,
+) -> Iterates:  # fmt: skip
+    """The iterates of T outer iterations, which must fit into one block of simulator noise; pi_1 = softmax(Phi w)."""
     assert problem.core_pairs is not None
     rng, stream = planner_stream(seed), simulator_stream(seed, 0)
     initial_stream = simulator_stream(seed, 0, initial=True)
@@ -65,7 +75,7 @@ def algorithm_1(
         if v[2 * K] * t < 1:
             out.J = t
         phi0, phiy = dense(problem.features(x0), d), dense(problem.features(y), d)
-        pi0, piy = softmax(beta * scores(phi0, Theta)), softmax(beta * scores(phiy, Theta))
+        pi0, piy = (policy(phi, beta * Theta, w) for phi in (phi0, phiy))
         inner = [theta]  # theta^(1) = theta_{t-1}
         for i in range(K):
             a0, a = inverse(pi0[i], v[i]), inverse(piy[i], v[K + i])

@@ -89,7 +89,7 @@ for _name in ("CoreSetup", "Doubt", "Kernels", "Planner", "ReadOut", "Setup", "S
               "best_K", "best_rates", "constants", "set_aside", "against_policy", "scale_of", "Earlier"):  # fmt: skip
     LEFT_OUT[f"planners.{_name}"] = _AUTHORS
 for _name in ("Enumerated", "best_fit", "core_errors", "default_D", "duality_gap", "duality_gaps", "gradients",
-"inherent_bellman_error", "saddle_point",
+"conditional_entropy", "inherent_bellman_error", "saddle_point",
               "lagrangian", "linear_fit", "occupancy", "optimal", "policy_values", "q_approximation_error", "record",
               "solve",
               "state_occupancy", "value"):  # fmt: skip
@@ -303,6 +303,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "tracking.tracker_by_name": lambda: {"spec": "run.csv"},
     "theory.advise": lambda: {"problem": tiny(), "epsilon": 0.1, "budget": None},
     "theory.bound": lambda: {"T": 10, "K": 5, "eta": 0.1, "beta": 0.1, "alpha": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
+    "theory.compact": lambda: {"problem": enumerable(), "pi": np.full((6, 2), 0.5)},
     "theory.queries_needed": lambda: {"epsilon": 0.1, "m": 4, "A": 2, "R": 1.0, "D": 5.0},
     "problem.built": lambda: {"factory": lambda: model_of("function", Fault(), 64)},
     "executors.processes": lambda: {"workers": 1, "timeout": 1.0, "retries": 1},

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import FloatArray, InputError, as_choice, as_count, as_positive, checks, settle, shown
+from ...features import fingerprint
 from ...simulate import Answers, Ask
 from .. import doubts
 from ..doubts import Verdict
@@ -44,6 +45,11 @@ class PrimalDual(Planner):
     K: inner steps, at least 1.
     D: radius of theta's ball, positive.
     theta0: `[d]`, in the ball; zero by default. lambda1: `[m]`, a distribution; uniform by default.
+    pi1: the initial policy, uniform by default: a `SoftmaxPolicy` over the problem's features, or the `[d]` vector w of
+        softmax(Phi w). Then pi_{t+1} is proportional to pi_1 exp(beta sum_{k<=t} Q_k), as in section 4, and still a softmax
+        over the same features. In Theorem 1 H(pi*|pi_1) takes the place of log A (`theory.conditional_entropy`), which the
+        default beta does not know. A policy given by a probability per state and action becomes such a vector by
+        `theory.compact`, if the features can say it.
     output: which policy is returned. "random" is the paper's: pi_J with J uniform on 1..T, for which Theorem 1
         holds: the gap of one draw is luck, and what converges is its expectation over J. "last" is pi_{T+1} and "greedy"
         its limit at infinite scale: the theorem does not cover them, and in practice they are far closer to the optimum
@@ -64,6 +70,7 @@ class PrimalDual(Planner):
         "alpha": (1e-4, 1.0),
     }
     from_uniform: ClassVar[bool] = True
+    about: ClassVar[str] = ""  # the fingerprint of the features that pi1 is about, if it came with features
 
     eta: float | None = None
     beta: float | None = None
@@ -72,9 +79,15 @@ class PrimalDual(Planner):
     D: float | None = None
     theta0: FloatArray | None = field(default=None, metadata={"array": True})
     lambda1: FloatArray | None = field(default=None, metadata={"array": True})
+    pi1: FloatArray | None = field(default=None, metadata={"array": True})
     output: str = "random"
 
     def __post_init__(self) -> None:
+        if self.pi1 is not None:
+            w, about = _pi1(self.pi1)
+            object.__setattr__(self, "pi1", w)
+            object.__setattr__(self, "about", about)
+            object.__setattr__(self, "from_uniform", False)  # it leaves another policy step by step
         settle(self, as_positive, "eta", "beta", "alpha", "D")
         settle(self, as_count, "K")
         settle(self, as_choice, "output", options=OUTPUTS)
@@ -92,6 +105,7 @@ class PrimalDual(Planner):
         eta, beta, alpha = best_rates(m, A, R, D, T, K)
         theta0 = _theta0(self.theta0, setup.dimension, D)
         lambda1 = _lambda1(self.lambda1, m)
+        self._check_pi1(setup)
         return replace(
             self,
             eta=self.eta or eta,
@@ -110,11 +124,34 @@ class PrimalDual(Planner):
             log_lam = np.log(lam)
         tree = np.empty(2 * 2 ** math.ceil(math.log2(max(setup.m, 2))))
         kernels.build_tree(log_lam, tree)
-        zero = np.zeros(setup.dimension)
+        start = self._start
         return State(
-            theta=theta.copy(), Theta=zero, Theta_J=zero.copy(), log_lam=log_lam, tree=tree,
+            theta=theta.copy(), Theta=start, Theta_J=start.copy(), log_lam=log_lam, tree=tree,
             counts=np.zeros(2, dtype=np.int64), td=np.zeros(2),
         )  # fmt: skip
+
+    @property
+    def _start(self) -> FloatArray:
+        """Theta_1 `[d]`: the policy softmax(beta Phi Theta_1) is pi_1."""
+        if self.pi1 is None:
+            return np.zeros(self.setup.dimension)
+        assert self.beta is not None
+        return self.pi1 / self.beta
+
+    def _check_pi1(self, setup: CoreSetup) -> None:
+        if self.pi1 is None:
+            return
+        if self.pi1.shape != (setup.dimension,):
+            raise InputError(
+                f"`PrimalDual(pi1=...)` must be a policy over the problem's features, of dimension {setup.dimension}: a "
+                f"SoftmaxPolicy, or {setup.dimension} numbers; got shape {self.pi1.shape}. A policy given by a probability "
+                "per state and action becomes one by `theory.compact(problem, pi)`."
+            )
+        if self.about not in ("", setup.features):
+            raise InputError(
+                "`PrimalDual(pi1=...)` is a policy over other features than the problem's. Give one over these features; "
+                "for a problem that can be enumerated, `theory.compact(problem, pi)` makes one from probabilities."
+            )
 
     def size(self, state: State) -> int:
         return self._hyper.K + 1
@@ -157,7 +194,7 @@ class PrimalDual(Planner):
         """Doubtful if theta was held by its ball. (Whether the policy has left the uniform one, the run sees.)"""
         T, hyper = int(state.counts[0]), self._hyper
         norm = float(np.linalg.norm(state.theta)) / hyper.D
-        mean = float(np.linalg.norm(state.Theta)) / (max(T, 1) * hyper.D)
+        mean = float(np.linalg.norm(state.Theta - self._start)) / (max(T, 1) * hyper.D)
         if norm < EDGE or mean < HELD:
             return None
         return doubts.BALL_TOO_SMALL(
@@ -183,8 +220,10 @@ class PrimalDual(Planner):
         if not 0 <= J <= T <= checks.MOST or state.td[1] != T:
             raise ValueError(f"'counts' has {T} iterations, J = {J} and {state.td[1]:g} temporal differences")
         checks.require_finite(state, "theta", "Theta", "Theta_J", "td")
-        for name, n in (("theta", 1), ("Theta", T), ("Theta_J", J)):
-            if not np.linalg.norm(getattr(state, name)) <= n * self._hyper.D * (1 + 1e-6):
+        start = self._start
+        for name, n, origin in (("theta", 1, 0.0), ("Theta", T, start), ("Theta_J", J, start)):
+            moved = np.linalg.norm(getattr(state, name) - origin)
+            if not moved <= n * self._hyper.D * (1 + 1e-6) + 1e-9 * np.linalg.norm(origin):
                 raise ValueError(f"'{name}' lies outside the ball of theta")
         checks.require_within(state, -math.inf, kernels.FAR, "log_lam")
         kernels.sum_tree(state.log_lam, state.tree)
@@ -228,6 +267,23 @@ def _lambda1(lambda1: Any, m: int) -> FloatArray:
             f"got shape {lam.shape} and sum {lam.sum():g}."
         )
     return lam
+
+
+def _pi1(pi1: Any) -> tuple[FloatArray, str]:
+    """The vector w of pi_1 = softmax(Phi w), and the fingerprint of its features if it is a policy that has some."""
+    if not (hasattr(pi1, "theta") and hasattr(pi1, "scale")):
+        w = _vector("pi1", pi1)
+        if not np.isfinite(w).all():
+            raise InputError("`PrimalDual(pi1=...)` must be finite numbers, got some that are not.")
+        return w, ""
+    if not np.isfinite(pi1.scale):
+        raise InputError(
+            "`PrimalDual(pi1=...)` is a greedy policy, which gives probability zero to all other actions. Where an optimal "
+            "policy takes one of them, H(pi*|pi_1) is infinite, the bound of Theorem 1 with it, and no update ever gives "
+            "the action mass. Give it a finite scale: SoftmaxPolicy(policy.theta, 10.0, policy.features)."
+        )
+    features = getattr(pi1, "features", None)
+    return _vector("pi1", pi1.theta) * float(pi1.scale), "" if features is None else fingerprint(features)
 
 
 def _lambda(log_lam: FloatArray) -> FloatArray:

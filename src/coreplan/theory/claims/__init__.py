@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ...base import InputError, nearest
 from ..mirror import core_mirror
 from ..rows import Group, Row
-from .algorithm import computation, naive_loop, policy_read_out
+from .algorithm import computation, initial_policy, naive_loop, policy_read_out
 from .certificate import certificate
 from .duality import duality_to_suboptimality
 from .gradients import estimators
@@ -24,8 +24,8 @@ __all__ = ["CLAIMS", "OURS", "PAPER", "verify"]
 PAPER: dict[str, Group] = {
     g.name: g
     for g in (
-        lp_pairs, footnote, bellman_errors, q_errors, saddle, naive_loop, policy_read_out, computation, estimators,
-        mirror_ascent, policy_regret, gradient_descent, duality_to_suboptimality, theorem,
+        lp_pairs, footnote, bellman_errors, q_errors, saddle, naive_loop, initial_policy, policy_read_out, computation,
+        estimators, mirror_ascent, policy_regret, gradient_descent, duality_to_suboptimality, theorem,
     )
 }  # fmt: skip
 OURS: dict[str, Group] = {g.name: g for g in (core_mirror, certificate)}

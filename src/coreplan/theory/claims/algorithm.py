@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from ...base import FloatArray
 from ...core import CoreSet
 from ...planners import CoreSetup, PrimalDual, primal_dual
 from ...planning import plan
@@ -18,41 +20,78 @@ from ..recorded import record
 from ..rows import Row, at_most, equal, group
 from ..tables import Enumerated
 from .instances import linear_instance, tiny_instance
+from .regrets import regret_from_a_given_start
 
 
 @group("alg:Main", "every iterate")
 def naive_loop() -> Iterable[Row]:
     """Every iterate compared with the naive loop's: dense and sparse, with a ball that does not bind and one that does."""
     for kind, name in (("dense", "random-linear"), ("sparse", "river-swim")):
-        for D, words in ((12.0, ""), (0.5, ", D binding")):
-            problem = make(name)
-            rates = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": D}
-            want = algorithm_1(problem, T=40, **rates)  # type: ignore[arg-type]
-            worst = 0.0
-            run = itertools.islice(steps(problem, PrimalDual(**rates), budget=NO_LIMIT), 1, None)  # type: ignore[arg-type]
-            for theta, lam, step in zip(want.thetas, want.lambdas, run, strict=False):
-                state, here = step.state, np.exp(step.state.log_lam)
-                worst = max(worst, np.abs(state.theta - theta).max(), np.abs(here / here.sum() - lam).max())
-            yield at_most(f"every iterate equals the naive loop's ({kind}{words})", "alg:Main", 1e-9, worst)
+        worst = max(_largest_difference(make(name), D) for D in (12.0, 0.5))
+        yield at_most(f"every iterate equals the naive loop's ({kind})", "alg:Main", 1e-9, worst)
+
+
+@group("section 4", "eq:FTL", "a given pi_1")
+def initial_policy() -> Iterable[Row]:
+    """Section 4 with a given pi_1: pi_{t+1} is proportional to pi_1 exp(beta sum_{k<=t} Q_k), and so is what is returned."""
+    problem, w = make("random-linear"), given_start(8)
+    worst = _largest_difference(problem, 12.0, w)
+    yield at_most("a given pi_1: every iterate equals the naive loop's", "section 4", 1e-9, worst)
+    yield _from_given_start(linear_instance())
+    yield from regret_from_a_given_start()
+
+
+def given_start(d: int) -> FloatArray:
+    """The w of some pi_1 = softmax(Phi w) that is far from uniform."""
+    return 10.0 * np.random.default_rng(1).normal(size=d)
+
+
+def _largest_difference(problem: Problem, D: float, w: FloatArray | None = None) -> float:
+    """Between theta_t and lambda_{t+1} of the planner and of the naive loop, t = 1..40."""
+    rates: dict[str, Any] = {"K": 7, "eta": 3e-3, "beta": 0.02, "alpha": 0.3, "D": D}
+    want, worst = algorithm_1(problem, T=40, w=w, **rates), 0.0
+    run = itertools.islice(steps(problem, PrimalDual(**rates, pi1=w), budget=NO_LIMIT), 1, None)
+    for theta, lam, step in zip(want.thetas, want.lambdas, run, strict=False):
+        here = np.exp(step.state.log_lam)
+        worst = max(worst, np.abs(step.state.theta - theta).max(), np.abs(here / here.sum() - lam).max())
+    return worst
 
 
 @group("alg:Main", "thm:main", "the returned", "the planner's pi_1", "J is uniform")
 def policy_read_out() -> Iterable[Row]:
     """The policy that a run returns is softmax(beta sum_{t<J} Phi theta_t) for the recorded iterates, J uniform on 1..T."""
     problem = linear_instance()
+    e = Enumerated.of(problem)
     rates = PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0)
     kept = record(problem, rates, T=50, seed=4)
     returned = plan(problem, planner=rates, budget=50 * 6, seed=4, reality=0).policy
-    sums = np.concatenate([np.zeros((1, kept.thetas.shape[1])), np.cumsum(kept.thetas, axis=0)])[:-1]
+    sums = kept.Thetas[0] + np.concatenate([np.zeros((1, e.d)), np.cumsum(kept.thetas, axis=0)])[:-1]
     distance = float(np.abs(sums - returned.theta).max(axis=1).min())  # from Theta_1..Theta_T
     yield at_most("the returned vector is some Theta_J, J in 1..T", "alg:Main", 1e-9, distance)
-    e = Enumerated.of(problem)
     gap = np.abs(returned.probabilities(e.table.states) - e.softmax(returned.theta, 0.05)).max()
     yield at_most("the returned policy is softmax(beta Phi Theta_J)", "alg:Main", 1e-12, float(gap))
     first = e.softmax(kept.Thetas[0], 0.05)
     yield equal("the planner's pi_1 is uniform", "thm:main", 1 / e.A, float(first.max()), 1e-15)
     yield at_most(
         "J is uniform on 1..T: P(J = t), largest error (exact)", "alg:Main", 1e-9, _j_error(tiny_instance())
+    )
+
+
+def _from_given_start(problem: Problem) -> Row:
+    """The returned policy is pi_1 exp(beta sum_{k<J} Q_k), normalised, for some J."""
+    e = Enumerated.of(problem)
+    planner = PrimalDual(K=5, eta=0.01, beta=0.05, alpha=0.1, D=12.0, pi1=given_start(e.d))
+    thetas = record(problem, planner, T=50, seed=4).thetas
+    returned = plan(problem, planner=planner, budget=50 * 6, seed=4, reality=0).policy.probabilities(
+        e.table.states
+    )
+    pi_1, best = e.softmax(given_start(e.d), 1.0), np.inf
+    for J in range(1, 51):
+        Q = (e.Phi @ thetas[: J - 1].sum(axis=0)).reshape(e.X, e.A)
+        pi = pi_1 * np.exp(0.05 * Q)
+        best = min(best, float(np.abs(pi / pi.sum(axis=1, keepdims=True) - returned).max()))
+    return at_most(
+        "a given pi_1: the returned policy is pi_1 exp(beta sum Q), normalised", "section 4", 1e-9, best
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...planners import PrimalDual
-from ..definitions import inherent_bellman_error
+from ..bellman import inherent_bellman_error
 from ..recorded import duality_gap, record
 from ..rows import Row, above, at_most, equal, group
 from ..tables import Enumerated

@@ -11,7 +11,8 @@ import numpy as np
 from ...planners import PrimalDual, best_rates
 from ...problem import Problem
 from ...run import steps
-from ..definitions import core_errors, inherent_bellman_error
+from ..bellman import inherent_bellman_error
+from ..definitions import core_errors
 from ..operators import compose, lagrangian, occupancy, optimal, state_measure, value
 from ..recorded import Comparators, Terms, distribution, terms
 from ..rows import Row, above, at_most, group

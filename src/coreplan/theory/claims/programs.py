@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from ...base import FloatArray
 from ..definitions import as_dense, core_errors, linear_fit
-from ..lp import PAIRS, solve
+from ..lp import PAIRS, Solution, solve
 from ..operators import occupancy, optimal, value
 from ..rows import Row, above, at_most, equal, group
 from ..saddle import saddle_point
@@ -96,9 +96,26 @@ def lp_pairs() -> Iterable[Row]:
     yield from _extraction(e, best)
 
 
+def core_primal(e: Enumerated) -> Solution:
+    """(lambda, u) of the core LP."""
+    return solve(e, "core", "primal")
+
+
+def conditionals(e: Enumerated, u: FloatArray | None) -> FloatArray:
+    """pi_u(a|x) = u(x, a) / sum_a' u(x, a'), `[X, A]`."""
+    assert u is not None
+    policy = np.maximum(u, 0.0).reshape(e.X, e.A)
+    return policy / policy.sum(axis=1, keepdims=True)
+
+
+def greedy(e: Enumerated, V: FloatArray) -> FloatArray:
+    """The policy that is greedy on r + gamma P V, `[X, A]`."""
+    return np.eye(e.A)[(e.r + e.discount * (e.P @ V)).reshape(e.X, e.A).argmax(axis=1)]
+
+
 def _primal_half(e: Enumerated, star: FloatArray, best: float) -> Iterable[Row]:
     """Appendix A: a feasible u is an occupancy measure with the reward of lambda, and (B' mu*, mu*) is feasible."""
-    found = solve(e, "core", "primal")
+    found = core_primal(e)
     assert found.u is not None
     flow = e.E.T @ found.u - (1 - e.discount) * e.nu0 - e.discount * (e.P.T @ found.u)
     yield at_most("u of the core LP is an occupancy measure", APPENDIX, 1e-6, float(np.abs(flow).max()))
@@ -114,10 +131,7 @@ def _primal_half(e: Enumerated, star: FloatArray, best: float) -> Iterable[Row]:
 
 def _extraction(e: Enumerated, best: float) -> Iterable[Row]:
     """Policies from solutions: from u by its conditionals, from V by one backup, and not from theta."""
-    u = solve(e, "core", "primal").u
-    assert u is not None
-    policy = np.maximum(u, 0.0).reshape(e.X, e.A)
-    policy /= policy.sum(axis=1, keepdims=True)
+    policy = conditionals(e, solve(e, "core", "primal").u)
     yield equal(
         "u of the core LP: its conditionals are an optimal policy",
         "eq:LP_primal",
@@ -125,9 +139,7 @@ def _extraction(e: Enumerated, best: float) -> Iterable[Row]:
         value(e, policy),
         1e-6,
     )
-    V = solve(e, "core", "dual").V
-    backup = (e.r + e.discount * (e.P @ V)).reshape(e.X, e.A)
-    policy = np.eye(e.A)[backup.argmax(axis=1)]
+    policy = greedy(e, solve(e, "core", "dual").V)
     yield equal("greedy on one backup of the dual's V is optimal", "eq:Q-ALP", best, value(e, policy), 1e-6)
     yield _other_theta()
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...base import FloatArray
-from ..definitions import as_dense, best_fit, inherent_bellman_error, linear_fit, q_approximation_error
+from ..bellman import inherent_bellman_error
+from ..definitions import as_dense, best_fit, linear_fit, q_approximation_error
 from ..rows import Row, above, at_most, group
 from ..tables import Enumerated
 from .instances import constant_feature_instance, linear_instance, nearly_linear_instance, two_actions
