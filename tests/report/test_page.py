@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from coreplan.report.lights import MEANING, checks
 from coreplan.report.markup import json_block, table
 from coreplan.report.packing import packed
 from coreplan.report.sample import draw_sample
-from coreplan.report.sections import spans
+from coreplan.report.sections import spans, trajectories
 from coreplan.report.ticks import amount, compact, ticks
 from coreplan.report.words import verdict
 from helpers.html import Page, safe
@@ -53,6 +54,8 @@ def test_sections_stand_in_the_order_of_a_readers_questions(run):
     assert page.ids("section") == ORDER
     assert page.text.index("The policy is worth") < page.text.index("How good the policy is")
     safe(page)
+    levels = [int(tag[1]) for tag, _ in page.elements if tag in ("h1", "h2", "h3", "h4", "h5", "h6")]
+    assert levels[0] == 1 and all(b <= a + 1 for a, b in pairwise(levels))  # no level is left out
 
 
 def test_the_verdict_has_value_certificate_queries_and_what_it_assumes(run):
@@ -319,3 +322,12 @@ def test_nothing_to_write_about_is_refused(tmp_path):
         write_report([], tmp_path / "x.html")
     with pytest.raises(InputError, match="must be a Problem"):
         write_report(tmp_path, tmp_path / "x.html", 3)
+
+
+def test_the_table_under_the_trajectories_has_the_steps_that_are_drawn(run):
+    """In `river-linear` later steps than ln .05 / ln .95 = 58.4 weigh less than a twentieth."""
+    facts = facts_of(run[0])
+    page = Page(str(trajectories(facts)))
+    drawn = sum(min(len(t.actions), 59) for t in facts.sample.trajectories)
+    assert facts.number("discount") == 0.95 and f"The numbers: the {drawn} steps that are drawn" in page.text
+    assert sum(tag == "tr" for tag, _ in page.elements) == 1 + drawn

@@ -72,7 +72,7 @@ def line_chart(
     svg = element("svg", *frame, drawing, width="100%", height="100%", role="img", aria_label=label)
     keys = [_key(f"s{line.colour % COLOURS}", line.name) for line in lines if len(lines) > 1]
     keys += [_key(level.style, f"{level.name} {level.y:.4f}") for level in levels]
-    parts = [element("h4", title, class_="chart-title"), element("div", svg, class_="plot")]
+    parts = [element("h3", title, class_="chart-title"), element("div", svg, class_="plot")]
     parts.append(element("p", x_name, class_="axis-name"))
     if legend and keys:
         parts.append(element("ul", *keys, class_="legend"))
@@ -111,6 +111,7 @@ def span_picture(rows: Sequence[Span], heads: Sequence[str], band: tuple[float, 
     )
     return element(
         "table",
+        element("caption", heads[1]),
         element("thead", element("tr", *head)),
         element("tbody", *body),
         element("tfoot", foot),

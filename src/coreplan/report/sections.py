@@ -27,7 +27,7 @@ from .words import (
 )
 
 _COLUMNS = 6  # coordinates of trajectories that are drawn
-_ROWS = 300  # of a table of a sample
+_CELLS = 12_000  # of a table of a sample
 _SHORTEST = 40  # steps of a trajectory that are drawn, at least
 _LITTLE = 0.05  # discounted weight of the steps that are not drawn, at most
 
@@ -189,10 +189,14 @@ def trajectories(facts: Facts) -> Html:
     cells = [
         [k, step, *t.states[step], actions[t.actions[step]], t.rewards[step]]
         for k, t in enumerate(rows)
-        for step in range(len(t.actions))
-    ][:_ROWS]
+        for step in range(min(len(t.actions), until))
+    ]
     heads = ["trajectory", "step", *names, "action", "reward"]
-    data = folded(f"The numbers: the first {len(cells)} steps", table(heads, cells, caption="trajectories"))
+    fit = cells[: _CELLS // len(heads)]
+    what = (
+        f"the {len(cells):,} steps" if fit == cells else f"the first {len(fit):,} of the {len(cells):,} steps"
+    )
+    data = folded(f"The numbers: {what} that are drawn", table(heads, fit, caption="trajectories"))
     return section(
         name, title, element("p", intro, class_="reading"), element("div", *panels, class_="panels"), data
     )

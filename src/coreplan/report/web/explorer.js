@@ -135,7 +135,7 @@ var explorer = (function () {
       box.addEventListener("click", click);
       var legend = d.html("div", { className: "legend" });
       return { kind: one[0], box: box, picture: picture, legend: legend,
-               figure: d.html("figure", {}, [d.html("h4", { textContent: one[1], className: "chart-title" }), box,
+               figure: d.html("figure", {}, [d.html("h3", { textContent: one[1], className: "chart-title" }), box,
                                              d.html("p", { className: "axis-name" }), legend]) };
     });
     var numbers = d.html("details", { id: "map-numbers" }, [d.html("summary", { textContent: "The numbers of the map" })]);
