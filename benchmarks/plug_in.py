@@ -2,6 +2,7 @@
 
     python benchmarks/plug_in.py              # the table, seeds 0 to 9
     python benchmarks/plug_in.py --stopping   # 50 fresh runs per problem at epsilon = 1%, seeds 100 to 149; some minutes
+    python benchmarks/plug_in.py --allocation # equal and unequal numbers of samples at equal budgets, seeds 0 to 29
 
 Writes benchmarks/results/plug_in.json and plug_in.md (each call updates its own part). sub = (v* - v) / (v* - v_uniform),
 exact.
@@ -28,7 +29,10 @@ from coreplan.core import Lift
 from coreplan.features import as_sparse, take
 from coreplan.judge import optimal_values, policy_value
 from coreplan.judge.exact import normalised
-from coreplan.sampled import SampledModel
+from coreplan.planners import CoreSetup
+from coreplan.problem import from_matrices
+from coreplan.sampled import SampledModel, balanced
+from coreplan.simulate import REPEATED
 
 RESULTS = Path(__file__).parent / "results"
 LONG = "river-linear:L=15,discount=0.99"
@@ -58,11 +62,40 @@ STOPPING = [  # problem, noise, runs, largest N considered
 MISSED = 0.04
 
 
+def chain(places: int = 12, discount: float = 0.97) -> coreplan.Problem:
+    """A chain: one action climbs with probability .4 and slips down two places with .25, the other .3 and one with .1."""
+    x = np.arange(places)
+    P = np.zeros((2, places, places))
+    for a, (up, down, by) in enumerate(((0.4, 0.25, 2), (0.3, 0.1, 1))):
+        for to, p in (
+            (np.minimum(x + 1, places - 1), up),
+            (np.maximum(x - by, 0), down),
+            (x, 1.0 - up - down),
+        ):
+            P[a, x, to] += p
+    P[:, -1] = P[:, 0]  # at the top one is paid, and starts again
+    r = np.zeros((places, 2))
+    r[-1] = 1.0
+    return from_matrices(P, r, discount)
+
+
+ALLOCATION = [  # problem, noise, queries
+    ("river-linear", "sobol", 1_000), ("river-linear", "independent", 1_000), ("river-linear", "sobol", 4_000),
+    ("river-linear", "independent", 4_000), (LONG, "sobol", 2_000), (LONG, "independent", 2_000),
+    ("chain", "sobol", 1_000), ("chain", "independent", 1_000), ("inventory", "sobol", 7_060),
+    ("inventory", "independent", 7_060), ("inventory", "sobol", 45_000), ("inventory", "independent", 45_000),
+    ("random-linear", "sobol", 128), ("random-linear", "independent", 128),
+]  # fmt: skip
+
+
 class Judge:
     """Exact values of sub for one problem, with the optimum computed once."""
 
     def __init__(self, name: str) -> None:
-        self.problem = coreplan.make(name)
+        self.problem = chain() if name == "chain" else coreplan.make(name)
+        self.solve()
+
+    def solve(self) -> None:
         self.table, self.discount = self.problem.tabular(), self.problem.discount
         self.best = normalised(self.table, optimal_values(self.table, self.discount)[0], self.discount)
         self.uniform = self.value(coreplan.SoftmaxPolicy.uniform(self.problem.features))
@@ -103,9 +136,13 @@ def table() -> list[dict]:
             coreplan.plan(judge.problem, planner=planner, budget=budget, seed=s, reality=0) for s in range(10)
         ]
         subs = [judge.sub(run.policy) for run in runs]
-        halves = [prefix_subs(judge, run.stored, 1 << 20) for run in runs]
-        means = {N: float(np.mean([h[N] for h in halves])) for N in halves[0]}
         m = runs[0].stored.m
+        fixed = coreplan.PlugIn(noise=noise, samples=budget // m - (noise == "sobol"))
+        equal = [
+            coreplan.plan(judge.problem, planner=fixed, budget=budget, seed=s, reality=0) for s in range(10)
+        ]
+        halves = [prefix_subs(judge, run.stored, 1 << 20) for run in equal]
+        means = {N: float(np.mean([h[N] for h in halves])) for N in halves[0]}
         enough = [N for N in means if all(means[M] <= asked for M in means if M >= N)]
         row = {
             "problem": name, "noise": noise, "budget": budget, "queries": runs[0].queries, "asked": asked,
@@ -160,6 +197,32 @@ def stopping() -> list[dict]:
     return rows
 
 
+def allocation() -> list[dict]:
+    """Mean sub with equal numbers of samples, as many as the budget pays for, and with those that PlugIn chooses."""
+    rows = []
+    for name, noise, budget in ALLOCATION:
+        judge = Judge(name)
+        m = CoreSetup.with_core(judge.problem, coreplan.CoreSet.of(judge.problem), budget).m
+        N = (budget - REPEATED * (noise == "sobol")) // m
+        planners = (
+            coreplan.PlugIn(noise=noise, samples=balanced(N) if noise == "sobol" else N),
+            coreplan.PlugIn(noise=noise),
+        )
+        subs = [
+            [
+                judge.sub(coreplan.plan(judge.problem, planner=p, budget=budget, seed=s, reality=0).policy)
+                for s in range(30)
+            ]
+            for p in planners
+        ]
+        equal, free = (float(np.mean(s)) for s in subs)
+        rows.append(
+            {"problem": name, "noise": noise, "budget": budget, "equal": equal, "free": free, "subs": subs}
+        )
+        print(f"{name:32} {noise:12} {budget:7,}: equal {equal:.5f} chosen {free:.5f}", flush=True)
+    return rows
+
+
 def page(results: dict) -> str:
     lines = ["# PlugIn", "", "Made by `python benchmarks/plug_in.py` and `--stopping`. sub is exact.", ""]
     if "table" in results:
@@ -175,6 +238,23 @@ def page(results: dict) -> str:
             f"{r['enough'] or 'more'} | {r['seconds']:.2f} |"
             for r in results["table"]
         ]
+    if "allocation" in results:
+        lines += [
+            "",
+            "## Equal and unequal numbers of samples",
+            "",
+            "Mean sub over seeds 0 to 29. *equal*: every core pair is asked equally often (`samples=N`, the largest",
+            "balanced N with Sobol noise). *chosen*: the default, `sampled/allocation.py`. Settings were chosen on seeds",
+            "from 1000 on. `chain` is made in the program.",
+            "",
+            "| problem | noise | budget | equal | chosen | ratio |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{r['problem']}` | {r['noise']} | {r['budget']:,} | {r['equal']:.5f} | {r['free']:.5f} | "
+            f"{r['free'] / r['equal']:.2f} |"
+            for r in results["allocation"]
+        ]
     if "stopping" in results:
         lines += [
             "",
@@ -186,7 +266,7 @@ def page(results: dict) -> str:
             "Queries are compared with three yardsticks, all on the same run's samples and at N = 1, 2, 3, 4, 6, 8, 12,",
             "16, ...: the *first* N of the run whose policy happens to reach 1% (luck included); the first from which on",
             "it stays reached (*lasting*); and the smallest fixed N with which at most 4% of the runs miss (*reliable*,",
-            "known only in hindsight). The rule stops at N = 8 (16) at the earliest. The last column shows what luck is",
+            "known only in hindsight). N is the mean over core pairs. The last column shows what luck is",
             "worth: the reliable N divided by the first, the ratio of a rule that knows the problem but not the run's luck.",
             "",
             "| problem | noise | missed | mean N | to first | to lasting | to reliable (N) | reliable to first |",
@@ -211,8 +291,9 @@ def page(results: dict) -> str:
 def main() -> None:
     path = RESULTS / "plug_in.json"
     results = json.loads(path.read_text()) if path.exists() else {}
-    part = "stopping" if "--stopping" in sys.argv else "table"
-    results[part] = stopping() if part == "stopping" else table()
+    parts = {"--stopping": stopping, "--allocation": allocation}
+    part = next((name for name in parts if name in sys.argv), "")
+    results[part.removeprefix("--") or "table"] = parts.get(part, table)()
     path.write_text(json.dumps(results, indent=1) + "\n")
     (RESULTS / "plug_in.md").write_text(page(results))
 

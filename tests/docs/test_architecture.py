@@ -232,6 +232,8 @@ def test_every_module_of_planners_is_a_planner_its_kernels_or_the_frame():
                 "scouting",
                 "distribution",
                 "race",
+                "rounds",
+                "belief",
             )
         }
         assert module in frame | homes | own, module

@@ -10,7 +10,7 @@ import pytest
 import coreplan
 from coreplan import FunctionFeatures, FunctionModel, NoiseModel, PlugIn, Problem, SimulatorError, Status
 from coreplan.features import one_hot
-from coreplan.planners import plug_in
+from coreplan.planners.plug_in import planner as plug_in
 from coreplan.sampled import repeated_pairs, repeats, share_below
 from coreplan.simulate import REPEATED
 from helpers.mutants import mutant
@@ -116,7 +116,7 @@ def test_what_is_random_rarely_or_at_few_pairs_is_found(monkeypatch):
     ("old", "new"),
     [
         ("return same and all(", "return True or all("),
-        ("same = all_same(state, self.m, N)", "same = True"),
+        ("certain = same and not state.drew", "certain = True"),
         ("max(m, LEAST_DRAWN) if drew else max(m // SHARE, LEAST)", "4"),
     ],
 )
@@ -129,9 +129,8 @@ def test_a_budget_is_used_up_where_random_numbers_are_drawn():
     run = plan(noisy(0.0), budget=40 * M + 150)
     assert run.queries == 40 * M and run.reason == ""
     quick = plan(noisy(0.0), epsilon="1%")
-    assert (
-        quick.queries == 6 * M and "No noise was seen in 1,000 repeated queries, so 6 samples" in quick.reason
-    )
+    assert 6 * M < quick.queries < 20 * M and quick.status is Status.REACHED
+    assert "may be unseen: below 2.7% at pairs that the policy meets (110 samples or more)" in quick.reason
 
 
 def test_random_simulators_keep_their_bits(monkeypatch):

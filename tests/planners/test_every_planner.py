@@ -25,7 +25,8 @@ from coreplan import (
     evaluate,
 )
 from coreplan.core import frame
-from coreplan.planners import plug_in, sampled_lp
+from coreplan.planners import sampled_lp
+from coreplan.planners.plug_in import planner as plug_in
 from coreplan.problem import from_gymnasium, one_hot
 from coreplan.run import PythonLoop
 from helpers.masked import ALLOWED, S, masked_problem

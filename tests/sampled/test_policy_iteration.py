@@ -35,7 +35,7 @@ def naive(sampled, w, R, sweeps=600):
         scores = (sampled.phi.weight * theta[sampled.phi.index]).sum(axis=2)  # [n, A]
         scores = np.where(sampled.phi.weight[:, :, 0] == UNAVAILABLE, -np.inf, scores)
         V = np.clip(scores.max(axis=1), 0, 1 / (1 - sampled.discount))
-        q = sampled.r + sampled.discount * (w * V).reshape(-1, m).sum(axis=0)
+        q = sampled.r + sampled.discount * np.bincount(sampled.pair, w * V, m)
     return q
 
 
@@ -64,8 +64,8 @@ def test_the_solver_agrees_with_naive_value_iteration():
     [
         ("if s > top:", "if s < top:"),
         ("total[at] += share * phi.weight[n, b, i]", "total[at] = share * phi.weight[n, b, i]"),
-        ("for n in range(j, w.shape[0], m):", "for n in range(j, w.shape[0] - m, m):"),
-        ("q[n % m] += w[n] * min", "q[n % m] += min"),
+        ("order[first[j] : first[j + 1]]", "order[first[j] : first[j + 1] - 1]"),
+        ("q[pair[n]] += w[n] * min", "q[pair[n]] += min"),
         ("new = self.r + self.discount * new", "new = self.r + new"),
     ],
 )
@@ -106,6 +106,30 @@ def test_large_systems_are_iterated_to_the_same_solution(monkeypatch):
     three = sampled.solve(lift, sampled.equal())
     np.testing.assert_allclose(one.theta, three.theta, atol=1e-8)
     np.testing.assert_allclose(two.theta, three.theta, atol=1e-8)
+
+
+def test_pairs_may_have_unequally_many_samples_in_any_order():
+    """Rows left out and shuffled: the naive solution of what is left, and the same as with no weight on what is left out."""
+    whole, lift = toy(7), lift_of(np.eye(6))
+    whole.rewards = np.random.default_rng(1).random(30)
+    rows = np.random.default_rng(2).permutation(30)[:22]
+    assert len(set(np.bincount(rows % 6))) > 1
+    part = whole.part(rows)
+    w = part.equal()
+    np.testing.assert_array_equal(part.counts, np.bincount(rows % 6))
+    np.testing.assert_allclose(part.r, np.bincount(rows % 6, whole.rewards[rows]) / part.counts)
+    for j in range(6):
+        mine = rows[part.order[part.first[j] : part.first[j + 1]]]
+        assert (mine % 6 == j).all() and (
+            part.number[part.order[part.first[j] : part.first[j + 1]]] == range(len(mine))
+        ).all()
+    part.phi = Sparse(whole.phi.index[rows], whole.phi.weight[rows])
+    solution = part.solve(lift, w)
+    np.testing.assert_allclose(solution.theta, naive(part, w, np.eye(6)), atol=1e-9)
+    weights = np.zeros(30)
+    weights[rows] = w
+    whole.r = part.r
+    np.testing.assert_allclose(whole.solve(lift, weights).theta, solution.theta, atol=1e-12)
 
 
 def test_forbidden_actions_are_never_chosen():

@@ -38,7 +38,7 @@ _HELPS = {
     MORE: {
         "no solve", "no LP", "no sweep", "no round", "no generation", "few samples", "few sweeps", "few generations",
         "equal rewards", "equal scores", "unexplored", "halves disagree", "near uniform", "out of balance",
-        "too few to tell", "nothing told apart", "not reached",
+        "too few to tell", "too few to see", "nothing told apart", "not reached",
     },
     FEATURES: {
         "no gain", "not verified", "LP at its bounds", "believed and earned disagree", "no better than uniform",
@@ -156,7 +156,8 @@ BALL_TOO_SMALL = _doubt(
 # Verdicts on a run with an accuracy (epsilon).
 REACHED = _doubt(
     "reached",
-    "Sampling is estimated to lose at most {error:.2g} of normalised value. This is the statistical error only.",
+    "Sampling is estimated to lose at most {error:.2g} of normalised value. This is the statistical error only. Outcomes "
+    "rarer than 3/N per pair may be unseen: {where}.",
     Status.REACHED,
 )
 NO_NOISE_REACHED = _doubt("no noise, reached", "{finding}", Status.REACHED)
@@ -176,6 +177,12 @@ NOTHING_TOLD_APART = _doubt(
     "nothing told apart",
     "{N} samples per core pair tell no policy from the uniform one. {blind} samples are needed to confirm this, or to show "
     "a difference: raise the budget to {least:,}.",
+    Status.NOT_REACHED,
+)
+TOO_FEW_TO_SEE = _doubt(
+    "too few to see",
+    "The value lost by sampling is estimated to be {error:.2g} at most, but {met} samples of pairs that matter leave room "
+    "for outcomes that none of them showed and that could lose more. {cure}, or ask for less.",
     Status.NOT_REACHED,
 )
 NOT_REACHED = _doubt(

@@ -1,5 +1,6 @@
 """Computations on samples that planners and judges share: stored samples, policy iteration, losses, LPs, intervals."""
 
+from . import allocation, unseen
 from .beliefs import Beliefs
 from .ends import Ends, completed, exits, noticed, unmoved, which_end
 from .grouping import quadratics, supports
@@ -9,7 +10,7 @@ from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, differ, greedy, kept_gain
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .pairs import check_features, random_action, stored_pairs, with_next
-from .policy_iteration import LARGE, FixedPoint, SampledModel
+from .policy_iteration import LARGE, FixedPoint, SampledModel, by_pair
 from .repeats import Trial, check_solved, repeated_pairs, share_below
 from .ridge import choose_ridge
 from .room import Room, require_fit
@@ -20,6 +21,7 @@ from .samples import (
     all_same,
     append,
     check_rows,
+    constant_pairs,
     draw,
     grown,
     initial_features,
@@ -33,7 +35,6 @@ from .samples import (
 )
 from .state_lp import StateValues, solve_states, state_rows
 from .systems import BASIS, gram, is_large
-from .thinning import Thinning
 from .trajectories import (
     WALKING,
     began,
@@ -70,23 +71,25 @@ __all__ = [
     "SolverError",
     "StateValues",
     "Stored",
-    "Thinning",
     "Transitions",
     "Trial",
     "UnboundedError",
     "VerifiedOptimum",
     "WeightedSamples",
     "all_same",
+    "allocation",
     "append",
     "balanced",
     "before",
     "began",
+    "by_pair",
     "check_features",
     "check_rows",
     "check_solved",
     "check_walks",
     "choose_ridge",
     "completed",
+    "constant_pairs",
     "curvature",
     "differ",
     "draw",
@@ -129,6 +132,7 @@ __all__ = [
     "stored_pairs",
     "supports",
     "unmoved",
+    "unseen",
     "weighted",
     "which_end",
     "with_next",

@@ -10,10 +10,8 @@ taken at the previous, smaller sample size, where they are larger. How often the
 proved: benchmarks/results/plug_in.md.
 
 For quasi-random noise it is too cautious, the more so the better the noise. It is not cautious enough if the whole loss
-comes from a few close decisions: of two actions that differ by .1 in a reward of 0 or 1, 7% of 150 runs took the wrong one.
-It cannot see what no sample shows: under noise that all pairs share, actions may look the same. So a model in which no
-policy differs from the uniform one is not believed before 128 samples; on `hard-linear` 6 of 40 runs still lost 1.6% at
-epsilon = 1%. It measures the error of sampling only, and cannot detect features that are unable to express a good policy,
+comes from a few close decisions. It cannot see what no sample shows: `unseen.py` says how often pairs are asked before it
+is believed. It measures the error of sampling only, and cannot detect features that are unable to express a good policy,
 or a core set with gaps.
 """
 
@@ -26,7 +24,6 @@ import numpy as np
 
 from ..base import FloatArray, InputError, IntArray, as_python, shown
 from ..core import Lift
-from ..features import take_packed
 from .policy_iteration import FixedPoint, SampledModel
 
 # The least accuracy, in normalised value: if the uniform policy is optimal, a relative target would be 0, out of reach.
@@ -88,23 +85,38 @@ def before(N: int) -> int:
     return 3 * half // 2 if 3 * half // 2 < N else half
 
 
-def half_weights(rng: np.random.Generator, N: int, m: int, shared: bool) -> Iterator[FloatArray]:
-    """Splits of the N samples of each of m core pairs into complementary halves; each half as weights of rows `[N * m]`.
+def half_weights(rng: np.random.Generator, sampled: SampledModel, shared: bool) -> Iterator[FloatArray]:
+    """Splits of the samples of each core pair into complementary halves; each half as weights of rows `[n]`.
 
     Splits come in crossing pairs: a half of one has about half of its samples in each half of the other. With shared
-    quasi-random noise there are two splits, of whole blocks (quarters if N is a power of two), the same for every core
-    pair. With independent noise, which needs more caution, there are four, and every core pair is split on its own.
+    quasi-random noise there are two splits, of whole blocks (quarters if the pair has a power of two), the same for all core
+    pairs with equally many samples. With independent noise, which needs more caution, there are four, and every core pair
+    is split on its own.
     """
-    block = _block(N) if shared else 1
-    size = -(-N // block)
+    pair, m = sampled.pair, len(sampled.counts)
     for _ in range(1 if shared else 2):
-        if shared:
-            order = np.broadcast_to(rng.permutation(size)[np.arange(N) // block][:, None], (N, m))
-        else:
-            order = rng.permuted(np.broadcast_to(np.arange(N)[:, None], (N, m)), axis=0)
-        for inside in (order < size // 2, order % 2 == 0):
+        place, size = _shuffled_blocks(rng, sampled) if shared else _shuffled(rng, sampled)
+        for inside in (place < size // 2, place % 2 == 0):
             for half in (inside, ~inside):
-                yield (half / half.sum(axis=0)).ravel()
+                yield half / np.bincount(pair, half, m)[pair]
+
+
+def _shuffled(rng: np.random.Generator, sampled: SampledModel) -> tuple[IntArray, IntArray]:
+    """The place of each row in a random order of its pair's rows, and their number: `[n]` each."""
+    place = np.empty(sampled.n, dtype=np.int64)
+    place[np.lexsort((rng.random(sampled.n), sampled.pair))] = sampled.number[sampled.order]
+    return place, sampled.counts[sampled.pair]
+
+
+def _shuffled_blocks(rng: np.random.Generator, sampled: SampledModel) -> tuple[IntArray, IntArray]:
+    """The place of each row's block in a random order of its pair's blocks, and the number of these: `[n]` each."""
+    number, count = sampled.number, sampled.counts[sampled.pair]
+    place, size = np.empty_like(number), np.empty_like(number)
+    for N in np.unique(count):
+        block, rows = _block(int(N)), count == N
+        size[rows] = -(-N // block)
+        place[rows] = rng.permutation(-(-N // block))[number[rows] // block]
+    return place, size
 
 
 def _block(N: int) -> int:
@@ -116,44 +128,42 @@ def _block(N: int) -> int:
 
 
 def estimated_loss(
-    model_of: Callable[[int], SampledModel], lift: Lift, solution: FixedPoint, *, rewards: FloatArray,
+    sampled: SampledModel, fewer: Callable[[], SampledModel], lift: Lift, solution: FixedPoint, *,
     rng: np.random.Generator, shared: bool, accuracy: Accuracy, last: bool,
 ) -> tuple[float, float]:  # fmt: skip
-    """The estimated loss, from N samples and the previous size; and the optimum minus uniform in the sampled model.
+    """The estimated loss, from all samples and `fewer` of them; and the optimum minus uniform in the sampled model.
 
-    `model_of(M)` is the model of the first M samples of each pair. Unless these samples are the `last`, one loss that is too
-    large is enough to know that more are needed: then it is the only part of the estimate.
+    Unless these samples are the `last`, one loss that is too large is enough to know that more are needed: then it is the
+    only part of the estimate.
     """
-    N = len(rewards)
     enough = None if last else accuracy
-    lost, scale = losses(model_of(N), lift, solution, rewards, rng, shared, enough)
+    lost, scale = losses(sampled, lift, solution, rng, shared, enough)
     if not last and lost.max() > accuracy.target(scale):
         return float(lost.max()), float(scale)
-    fewer = model_of(before(N))
-    there = fewer.solve(lift, fewer.equal(), start=solution.theta)
-    more, _ = losses(fewer, lift, there, rewards[: before(N)], rng, shared, enough, scale)
+    before = fewer()
+    there = before.solve(lift, before.equal(), start=solution.theta)
+    more, _ = losses(before, lift, there, rng, shared, enough, scale)
     return float(np.maximum(lost.max(), more.max())), float(scale)
 
 
 def losses(
-    sampled: SampledModel, lift: Lift, solution: FixedPoint, rewards: FloatArray, rng: np.random.Generator, shared: bool,
+    sampled: SampledModel, lift: Lift, solution: FixedPoint, rng: np.random.Generator, shared: bool,
     accuracy: Accuracy | None = None, scale: float | None = None,
 ) -> tuple[FloatArray, float]:  # fmt: skip
     """Normalised losses `[halves, 2]`, and the optimum minus the uniform value in the model of all samples.
 
     Column 0: the loss of the half's policy in the model of all samples. Column 1: the loss of our policy in the model of
-    the half. rewards `[N, m]`. With an `accuracy`, the first half that shows a larger loss is the last one. The `scale`,
-    optimum minus uniform, may be given.
+    the half. With an `accuracy`, the first half that shows a larger loss is the last one. The `scale`, optimum minus
+    uniform, may be given. The model must know the rewards of single samples.
     """
-    w, (N, m) = sampled.equal(), rewards.shape
+    w = sampled.equal()
     best = sampled.value(lift, w, solution.theta, solution.choice, q=solution.q)
     if scale is None:
         scale = best - sampled.value(lift, w, None, None, guess=solution.q)
     enough = np.inf if accuracy is None else accuracy.target(scale)
     found: list[tuple[float, float]] = []
-    for v in half_weights(rng, N, m, shared):
-        r = (v.reshape(N, m) * rewards).sum(axis=0)  # rewards may be random too
-        lost = np.array(_half_losses(sampled, lift, solution, v, r, best))
+    for v in half_weights(rng, sampled, shared):
+        lost = np.array(_half_losses(sampled, lift, solution, np.flatnonzero(v), best))
         lost[np.abs(lost) < ROUNDING] = 0.0  # policies that differ only where actions are equally good
         found.append((lost[0], lost[1]))
         if lost.max() > enough:
@@ -162,14 +172,13 @@ def losses(
 
 
 def _half_losses(
-    sampled: SampledModel, lift: Lift, ours: FixedPoint, v: FloatArray, r: FloatArray, best: float
+    sampled: SampledModel, lift: Lift, ours: FixedPoint, rows: IntArray, best: float
 ) -> tuple[float, float]:
     """The loss of the half's policy in the model of all samples, and of our policy in the model of the half.
 
-    The half is solved on its own samples alone, starting from our policy, which is nearly as good there.
+    The half, the given `rows`, is solved on its own samples alone, starting from our policy, which is nearly as good there.
     """
-    rows = rows_inside(v, lift.m)
-    half = SampledModel(take_packed(sampled.rows, rows), r, sampled.initial, sampled.discount)
+    half = sampled.part(rows)
     w, here = half.equal(), ours.choice[rows]
     q = half.evaluate(lift, w, here, guess=ours.q)
     known = None if q is None else ours._replace(theta=lift.theta(q), choice=here, q=q)
@@ -184,10 +193,3 @@ def _half_losses(
         lift, sampled.equal(), theirs.theta, choice, q=ours.q if same else None, guess=ours.q
     )
     return best - there, gain - half.value(lift, w, ours.theta, here, q=q)
-
-
-def rows_inside(v: FloatArray, m: int) -> IntArray:
-    """The rows with positive weight, of which every core pair has as many, sample-major and in order."""
-    pair, sample = np.nonzero((v.reshape(-1, m) > 0).T)
-    rows = (sample * m + pair).reshape(m, -1)
-    return np.ascontiguousarray(rows.T).ravel()

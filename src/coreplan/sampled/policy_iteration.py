@@ -11,7 +11,8 @@ features, this is a contraction, the clipping never acts, and policy iteration f
 linear systems, at any discount. Otherwise nothing is guaranteed: if policy iteration does not settle, value iteration is
 tried, and if that does not settle either, the solution says so.
 
-Rows are sample-major: row n belongs to core pair n mod m, so that more samples extend the arrays.
+Rows are in the order in which they were drawn, so that more samples extend the arrays, and pairs may have unequally many:
+`pair [n]` says to which core pair a row belongs. By default rows are sample-major, row n belongs to core pair n mod m.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, splu
 
 from ..base import FloatArray, IntArray
 from ..core import Lift
-from ..features import UNAVAILABLE, Packed, Sparse
+from ..features import UNAVAILABLE, Packed, Sparse, take_packed
 
 MOST = 50  # the most policy iterations; a contraction takes fewer than ten
 SWEEPS = 3000  # of value iteration, where policy iteration does not settle; damped in the second half
@@ -84,21 +85,21 @@ def improve(phi, theta, choice, value):
 
 
 @njit(cache=True, nogil=True)
-def back_up(value, w, top, q):
+def back_up(value, w, pair, top, q):
     """q_j += sum_n w_n clip(value_n, 0, top), over the rows n of pair j."""
-    m = q.shape[0]
     for n in range(value.shape[0]):
-        q[n % m] += w[n] * min(max(value[n], 0.0), top)
+        q[pair[n]] += w[n] * min(max(value[n], 0.0), top)
 
 
 @njit(cache=True, nogil=True)
-def collect(phi, choice, w, place, m, indptr, indices, data):
+def collect(phi, choice, w, order, first, place, indptr, indices, data):
     """Mean next features as a sparse matrix `[m, width]`: row j adds up w_n phi(y_n, choice_n) over the rows n of pair j.
 
-    An empty `choice` is the uniform policy over available actions. place `[d]` maps coordinates to columns; -1 drops one.
-    `indptr [m + 1]`, `indices` and `data` are filled in the csr format, columns in order; returns the number of entries.
+    These are order[first[j]], ..., order[first[j + 1] - 1]. An empty `choice` is the uniform policy over available
+    actions. place `[d]` maps coordinates to columns; -1 drops one. `indptr [m + 1]`, `indices` and `data` are filled in
+    the csr format, columns in order; returns the number of entries.
     """
-    A, B, k = phi.n_actions, phi.weight.shape[1], phi.weight.shape[2]
+    A, B, k, m = phi.n_actions, phi.weight.shape[1], phi.weight.shape[2], first.shape[0] - 1
     n_columns = 0
     for i in range(place.shape[0]):
         n_columns = max(n_columns, place[i] + 1)
@@ -106,12 +107,12 @@ def collect(phi, choice, w, place, m, indptr, indices, data):
     filled = 0
     for j in range(m):
         count = 0
-        for n in range(j, w.shape[0], m):
+        for n in order[first[j] : first[j + 1]]:
             if w[n] == 0.0:
                 continue
-            first, last, share = 0, A, w[n]
+            low, high, share = 0, A, w[n]
             if choice.shape[0]:
-                first, last = choice[n], choice[n] + 1
+                low, high = choice[n], choice[n] + 1
             elif B == A:
                 open_ = 0
                 for a in range(A):
@@ -119,7 +120,7 @@ def collect(phi, choice, w, place, m, indptr, indices, data):
                 share = w[n] / open_
             else:
                 share = w[n] / A
-            for a in range(first, last):
+            for a in range(low, high):
                 b = a if B == A else 0
                 if phi.weight[n, b, 0] == UNAVAILABLE:
                     continue
@@ -156,17 +157,60 @@ class SampledModel:
     """A sampled model (next states, mean rewards, initial states), with its solution and the values of policies in it."""
 
     def __init__(
-        self, next_phi: Sparse | Packed, rewards: FloatArray, initial: Sparse, discount: float
-    ) -> None:
+        self, next_phi: Sparse | Packed, rewards: FloatArray, initial: Sparse, discount: float,
+        pair: IntArray | None = None,
+    ) -> None:  # fmt: skip
         self.phi, self.r, self.initial, self.discount = next_phi, rewards, initial, discount
+        self.rewards: FloatArray | None = None  # [n], where they are known row by row
         self.rows, self.starts = _in_place(next_phi), _in_place(initial)
         self.n = len(next_phi.weight)
         self.top = 1.0 / (1.0 - discount)
+        self.pair = np.arange(self.n) % len(rewards) if pair is None else pair
+        self.order, self.first = by_pair(self.pair, len(rewards))
         self._value = np.empty(self.n)
+
+    @classmethod
+    def of_rows(
+        cls,
+        next_phi: Sparse | Packed,
+        rewards: FloatArray,
+        pair: IntArray,
+        m: int,
+        initial: Sparse,
+        discount: float,
+    ) -> SampledModel:
+        """The model of samples with rewards `[n]`, of the pairs `pair [n]` of m."""
+        means = np.bincount(pair, rewards, m) / np.bincount(pair, minlength=m)
+        sampled = cls(next_phi, means, initial, discount, pair)
+        sampled.rewards = rewards
+        return sampled
+
+    def part(self, rows: IntArray) -> SampledModel:
+        """The model of some rows only, which must name every pair."""
+        phi, pair = take_packed(self.rows, rows), self.pair[rows]
+        if self.rewards is None:
+            return SampledModel(phi, self.r, self.initial, self.discount, pair=pair)
+        return SampledModel.of_rows(phi, self.rewards[rows], pair, len(self.r), self.initial, self.discount)
+
+    def with_rewards(self, r: FloatArray) -> SampledModel:
+        """The model with other mean rewards `[m]`."""
+        return SampledModel(self.rows, r, self.initial, self.discount, pair=self.pair)
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of samples of each pair, `[m]`."""
+        return np.diff(self.first)
+
+    @property
+    def number(self) -> IntArray:
+        """Which sample of its pair every row is, from 0 on: `[n]`."""
+        number = np.empty(self.n, dtype=np.int64)
+        number[self.order] = np.arange(self.n) - np.repeat(self.first[:-1], self.counts)
+        return number
 
     def equal(self) -> FloatArray:
         """Equal weights for all samples of a pair, `[n]`."""
-        return np.full(self.n, len(self.r) / self.n)
+        return (1.0 / self.counts)[self.pair]
 
     # Solving.
 
@@ -205,7 +249,7 @@ class SampledModel:
             theta = lift.theta(q)
             improve(self.rows, theta, choice, self._value)
             new = np.zeros(lift.m)
-            back_up(self._value, w, self.top, new)
+            back_up(self._value, w, self.pair, self.top, new)
             new = self.r + self.discount * new
             residual = float(np.abs(new - q).max()) / self.top
             if residual < least:
@@ -223,7 +267,20 @@ class SampledModel:
         improve(self.rows, theta, choice, self._value)
         return choice
 
-    # Values of policies.
+    # Values of states and policies.
+
+    def outcomes(self, solution: FixedPoint) -> FloatArray:
+        """What every sample says that its pair is worth, reward plus discounted value of the next state: `[n]`."""
+        improve(self.rows, solution.theta, solution.choice.copy(), self._value)
+        rewards = self.r[self.pair] if self.rewards is None else self.rewards
+        return rewards + self.discount * np.clip(self._value, 0.0, self.top)
+
+    def best(self, solution: FixedPoint) -> float:
+        """The value of the best state among next and initial states."""
+        improve(self.rows, solution.theta, solution.choice.copy(), self._value)
+        start = np.empty(len(self.starts.weight))
+        improve(self.starts, solution.theta, np.full(len(start), -1), start)
+        return float(np.clip(max(self._value.max(), start.max()), 0.0, self.top))
 
     def value(
         self, lift: Lift, w: FloatArray, theta: FloatArray | None, choice: IntArray | None,
@@ -237,10 +294,13 @@ class SampledModel:
         q = self.evaluate(lift, w, choice, guess) if q is None else q
         if q is None:
             return np.nan
+        return float((1 - self.discount) * (self.start_features(theta, lift.d) @ lift.theta(q)))
+
+    def start_features(self, theta: FloatArray | None, d: int) -> FloatArray:
+        """The mean features of the initial states under a policy that is greedy in theta (None: uniform), `[d]`."""
         n0 = len(self.starts.weight)
-        at = None if theta is None else self.start_choice(theta)
-        f0 = collected(self.starts, at, np.full(n0, 1.0 / n0), np.arange(lift.d), 1, lift.d)
-        return float((1 - self.discount) * (f0 @ lift.theta(q))[0])
+        at, rows = None if theta is None else self.start_choice(theta), (np.arange(n0), np.array([0, n0]))
+        return collected(self.starts, at, np.full(n0, 1.0 / n0), rows, np.arange(d), d).toarray()[0]
 
     def start_choice(self, theta: FloatArray) -> IntArray:
         """The greedy actions at the initial states, `[n0]`."""
@@ -256,7 +316,7 @@ class SampledModel:
         Large systems are first tried iteratively: a few dozen products with a sparse matrix are usually enough.
         """
         gamma, R, m = self.discount, lift.R, lift.m
-        F = collected(self.rows, choice, w, lift.place, m, lift.width)
+        F = self.flow(lift, w, choice)
         if m > FACTORED:
             back = (lambda q: q - gamma * (F @ q)) if R is None else (lambda q: q - gamma * (F @ (R @ q)))
             operator = LinearOperator((m, m), matvec=back, dtype=np.float64)
@@ -274,6 +334,10 @@ class SampledModel:
                 return solve(matrix, self.r, check_finite=False)
             except (LinAlgError, ValueError):
                 return None
+
+    def flow(self, lift: Lift, w: FloatArray, choice: IntArray | None) -> csr_matrix:
+        """F, the mean next features of a policy (None: uniform) at the core pairs, `[m, width]`."""
+        return collected(self.rows, choice, w, (self.order, self.first), lift.place, lift.width)
 
     def _factored(self, F: csr_matrix) -> FloatArray | None:
         """q by a sparse factorisation, cheap if pairs have few successors; None if they have many, or if it is singular."""
@@ -293,15 +357,36 @@ def _in_place(phi: Sparse | Packed) -> Packed:
     return Packed(phi.index, phi.weight, step, phi.weight.shape[1])
 
 
+@njit(cache=True, nogil=True)
+def by_pair(pair, m):
+    """Rows pair by pair, each pair's in the order in which they were drawn `[n]`, and where each pair's begin `[m + 1]`."""
+    first, order = np.zeros(m + 1, np.int64), np.empty(pair.shape[0], np.int64)
+    for n in range(pair.shape[0]):
+        first[pair[n] + 1] += 1
+    for j in range(m):
+        first[j + 1] += first[j]
+    free = first.copy()
+    for n in range(pair.shape[0]):
+        order[free[pair[n]]] = n
+        free[pair[n]] += 1
+    return order, first
+
+
 def collected(
-    phi: Packed, choice: IntArray | None, w: FloatArray, place: IntArray, m: int, width: int
+    phi: Packed,
+    choice: IntArray | None,
+    w: FloatArray,
+    by: tuple[IntArray, IntArray],
+    place: IntArray,
+    width: int,
 ) -> csr_matrix:
-    """Mean next features under the policy `choice [n]` (None: uniform), `[m, width]`."""
-    n, k = len(w), phi.weight.shape[2]
-    most = m * min(-(-n // m) * k * (phi.n_actions if choice is None else 1), width)
+    """Mean next features under the policy `choice [n]` (None: uniform), `[m, width]`; `by`: the rows, pair by pair."""
+    (order, first), k = by, phi.weight.shape[2]
+    m = len(first) - 1
+    most = int(np.minimum(np.diff(first) * k * (phi.n_actions if choice is None else 1), width).sum())
     F = csr_matrix((m, width))
     F.indptr, indices, data = np.empty(m + 1, np.int32), np.empty(most, np.int32), np.empty(most)
     none = np.empty(0, dtype=np.int64)
-    filled = collect(phi, none if choice is None else choice, w, place, m, F.indptr, indices, data)
+    filled = collect(phi, none if choice is None else choice, w, order, first, place, F.indptr, indices, data)
     F.indices, F.data = indices[:filled], data[:filled]  # given to the constructor, they would be copied
     return F

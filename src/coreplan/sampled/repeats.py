@@ -103,7 +103,9 @@ class Trial:
         if N == 1:
             return state._replace(certain=self.declared)
         same = all_same(state, self.m, N)
-        return state._replace(random=not same, certain=same, repeats=(N - 1) * self.m if same else 0)
+        # What draws random numbers may use them rarely, or at a few pairs.
+        certain = same and not state.drew
+        return state._replace(random=not same, certain=certain, repeats=(N - 1) * self.m if same else 0)
 
     def compared(self, state: Any, answers: Answers) -> Any:
         """The state after repeated queries were compared with the first sample of the same core pairs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import FloatArray
+from ..base import FloatArray, IntArray
 from ..core import Frame, Lift
 from ..features import row_scores
 from .policy_iteration import SampledModel, back_up, improve
@@ -22,18 +22,18 @@ def choose_ridge(sampled: SampledModel, frame: Frame, certain: bool = False) -> 
     m = frame.m
     if frame.units is not None or (m <= frame.d and frame.rank == m and frame.condition < 1e3):
         return 0.0
-    N = sampled.n // m
-    if N < 2 and not certain:
+    fewest = int(sampled.counts.min())
+    if fewest < 2 and not certain:
         return RIDGES[2]
-    parity = np.repeat(np.arange(N) % 2, m)
-    halves = [sampled.equal()] * 2 if N < 2 else [_half(parity == p, m) for p in (0, 1)]
+    parity = sampled.number % 2
+    halves = [sampled.equal()] * 2 if fewest < 2 else [_half(parity == p, sampled.pair) for p in (0, 1)]
     errors = [_held_out_error(sampled, Lift(frame, ridge), halves) for ridge in RIDGES]
     return RIDGES[int(np.argmin(errors))]
 
 
-def _half(inside: NDArray[np.bool_], m: int) -> FloatArray:
-    """The weights of the rows of one half of the samples, `[n]`."""
-    return np.where(inside, m / inside.sum(), 0.0)
+def _half(inside: NDArray[np.bool_], pair: IntArray) -> FloatArray:
+    """The weights of the rows of one half of the samples of each pair, `[n]`."""
+    return inside / np.bincount(pair, inside)[pair]
 
 
 def _held_out_error(sampled: SampledModel, lift: Lift, halves: list[FloatArray]) -> float:
@@ -45,7 +45,7 @@ def _held_out_error(sampled: SampledModel, lift: Lift, halves: list[FloatArray])
             return np.inf
         value, q = np.empty(sampled.n), np.zeros(lift.m)
         improve(sampled.rows, solution.theta, solution.choice, value)
-        back_up(value, other, sampled.top, q)
+        back_up(value, other, sampled.pair, sampled.top, q)
         here = row_scores(lift.frame.features, solution.theta)
         total += float(((here - sampled.r - sampled.discount * q) ** 2).mean())
     return total

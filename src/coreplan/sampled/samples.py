@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base import FloatArray, IntArray, States, checks
 from ..core import Frame
@@ -34,6 +35,7 @@ from ..features import (
     unpacked,
 )
 from ..simulate import Answers, Simulator
+from .policy_iteration import by_pair
 
 
 @dataclass(frozen=True)
@@ -256,16 +258,35 @@ def initial_features(state: Any) -> Phi:
     return from_parts(state.initial_index, state.initial_weight)
 
 
-def stored(state: Any, frame: Frame, discount: float) -> Stored | None:
-    """The samples of the last solve, ordered pair by pair; None before the first solve."""
+def stored(state: Any, frame: Frame, discount: float, pairs: IntArray | None = None) -> Stored | None:
+    """The first samples of each core pair, as many as the one with the fewest had at the last solve, ordered pair by pair.
+
+    `pairs` are those of the rows, if these are not sample-major. None before the first solve.
+    """
     N, m = state.solved, frame.m
     if N == 0:
         return None
     order = np.arange(N * m).reshape(N, m).T.ravel()  # pair-major
+    if pairs is not None:
+        rows, first = by_pair(pairs, m)
+        order = rows[(first[:-1, None] + np.arange(N)).ravel()]
     return Stored(
-        frame=frame, rewards=state.rewards[: N * m].reshape(N, m).mean(axis=0),
+        frame=frame, rewards=state.rewards[order].reshape(m, N).mean(axis=1),
         samples=lambda: next_features(state, order), initial_features=initial_features(state), discount=discount,
     )  # fmt: skip
+
+
+def constant_pairs(state: Any, by: tuple[IntArray, IntArray]) -> NDArray[np.bool_]:
+    """For each core pair, whether its samples are all the same; `[m]`. `by`: the rows, pair by pair (`by_pair`)."""
+    order, first = by
+    same = np.ones(len(first) - 1, dtype=bool)
+    for name in ROWS:
+        rows = getattr(state, name)
+        if len(rows):
+            rows = rows[order].reshape(len(order), -1)
+            other = (rows != np.repeat(rows[first[:-1]], np.diff(first), axis=0)).any(axis=1)
+            same &= np.add.reduceat(other, first[:-1]) == 0
+    return same
 
 
 def all_same(state: Any, m: int, N: int) -> bool:

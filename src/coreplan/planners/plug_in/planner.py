@@ -6,33 +6,32 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..base import FloatArray, InputError, IntArray, as_choice, as_count, as_number, settle
-from ..core import Frame, Lift
-from ..features import as_sparse, entries, take
-from ..sampled import (
+from ...base import FloatArray, InputError, as_choice, as_count, as_number, settle
+from ...core import Frame, Lift
+from ...features import as_sparse, entries, take
+from ...sampled import (
     GROWING,
     MOST_COORDINATES,
-    NOTHING,
     Accuracy,
     Beliefs,
     FixedPoint,
     Room,
     SampledModel,
     Stored,
-    Thinning,
     Trial,
-    all_same,
+    append,
     balanced,
+    before,
+    by_pair,
     check_rows,
     check_solved,
     choose_ridge,
+    constant_pairs,
     differ,
-    estimated_loss,
     initial_features,
     next_features,
     next_packed,
@@ -45,47 +44,20 @@ from ..sampled import (
     stored,
     without_room,
 )
-from ..simulate import REPEATED, Answers, Ask
-from . import doubts
-from .doubts import Verdict, few_samples, no_noise
-from .protocol import CoreSetup, Earlier, Planner, ReadOut, Tunable
+from ...simulate import REPEATED, Answers, Ask
+from .. import doubts
+from ..doubts import Verdict, few_samples, no_noise
+from ..protocol import CoreSetup, Earlier, Planner, ReadOut, Tunable
+from .belief import Wish, not_reached, reached, towards
+from .rounds import DOUBLE, in_turn, weighted
+from .state import State, check_rounds, numbered, pairs_of
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
 FIRST = {"sobol": 8, "independent": 16}
-BLIND = 128  # samples per core pair before "no policy differs from the uniform one" is believed
 BATCH = 65_536  # the most pairs per ask
 HEAVY = 20_000_000  # entries of next features above which a solve starts from that of fewer samples
 SEEN = 10_000  # next states at which two solves are compared
 INITIAL = 512  # draws from nu0, by which values are estimated
-
-
-class State(NamedTuple):
-    """The result of the last solve, and the samples (`sampled/samples.py`)."""
-
-    seed: int  # of the quasi-random noise
-    theta: FloatArray  # [d]
-    before: FloatArray  # [d], theta of the solve before the last one; zero if there is none
-    residual: float  # of the last solve, as a fraction of the value range
-    settled: bool  # whether the last solve found a solution
-    error: float  # estimated loss of sampling; NaN if no accuracy was requested
-    scale: float  # optimum minus uniform value in the sampled model
-    reached: bool  # whether the requested accuracy is reached
-    drew: bool  # whether the simulator has drawn random numbers
-    random: bool  # whether it counts as random
-    certain: bool  # whether it counts as deterministic
-    repeats: int  # queries that were repeated and gave the same answer
-    probed: int  # queries that were repeated only to compare, and are not stored
-    steady: NDArray[np.bool_]  # [m], core pairs that have given one answer only and are asked more rarely
-    thinned: bool  # whether there were any, so that asks are no longer whole sweeps
-    owed: IntArray  # [k], rows of samples that were taken for granted and are to be queried after all
-    filled: int  # the fields of `Rows`
-    solved: int
-    rewards: FloatArray
-    next_index: IntArray
-    next_weight: FloatArray
-    next_step: IntArray
-    initial_index: IntArray
-    initial_weight: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,11 +67,12 @@ class PlugIn(Planner):
     The sampled model has m core pairs and is solved exactly, by policy iteration through the core set
     (`sampled/policy_iteration.py`). N grows from 8 or 16 until the stopping rule is met or the budget is used up. If the
     simulator is a function of its noise, all core pairs get the same scrambled Sobol points: errors are smaller, and errors
-    that are common to all actions do not change the policy. A deterministic simulator is queried once per core pair if it
-    declares that it has no noise, or if it draws no random numbers and some queries that are repeated agree
-    (`sampled/repeats.py`). With an accuracy, core pairs that never vary are asked a quarter as often
-    (`sampled/thinning.py`). (On `inventory`, sub = (optimum - value) / (optimum - uniform)
-    is .0025 after 7,000 queries, and .0040 after 113,000 queries with independent noise.)
+    that are common to all actions do not change the policy. Where it is predicted to lose less, pairs whose noise decides
+    between actions are asked more often than others (`sampled/allocation.py`). With an accuracy, pairs are asked more often
+    where a rare outcome that no sample showed would matter (`sampled/unseen.py`). A deterministic simulator is queried
+    once per core pair if it declares that it has no noise, or if it draws no random numbers and some queries that are
+    repeated agree (`sampled/repeats.py`). (On `inventory`, sub = (optimum - value) / (optimum - uniform) is .0025 after
+    7,000 queries.)
 
     For an exact core set of a linear MDP this is the plug-in estimator of Wang, Yan & Fan (2021): the value lost falls
     at least as fast as 1 / sqrt(N), without any step size. With misspecified features it finds what value iteration through
@@ -119,7 +92,7 @@ class PlugIn(Planner):
     """
 
     name: ClassVar[str] = "plug-in"
-    growing: ClassVar[frozenset[str]] = GROWING | {"owed"}
+    growing: ClassVar[frozenset[str]] = GROWING | {"extra", "ahead"}
     tunable: ClassVar[Tunable] = {"ridge": (1e-12, 1e-2)}
 
     samples: int | None = None
@@ -175,11 +148,12 @@ class PlugIn(Planner):
     # Ask and tell.
 
     def init(self, rng: np.random.Generator) -> State:
+        none = np.zeros(0, dtype=np.int64)
         return State(
             seed=int(rng.integers(0, 2**62)), theta=np.zeros(self.setup.dimension),
             before=np.zeros(self.setup.dimension), residual=math.nan, settled=False, error=math.nan, scale=math.nan,
-            reached=False, drew=False, random=False, certain=False, repeats=0, probed=0, thinned=False,
-            steady=np.zeros(self.setup.m, dtype=bool), owed=np.zeros(0, dtype=np.int64), **no_rows(self.setup.n_actions),
+            reached=False, drew=False, random=False, certain=False, repeats=0, probed=0, extra=none, ahead=none,
+            at=0, ended=0, fewer=0, met=0, **no_rows(self.setup.n_actions),
         )  # fmt: skip
 
     def size(self, state: State) -> int | None:
@@ -187,46 +161,45 @@ class PlugIn(Planner):
             return None
         if self._trial.probing(state):
             return min(self._trial.needed(state) - state.repeats, BATCH)
-        if len(state.owed):
-            return min(len(state.owed), BATCH)
-        stop = self._stop(state)
-        return len(self._thinning.rows(state, stop)) if stop > state.filled else None
+        if len(state.ahead):
+            return min(len(state.ahead), BATCH, max(self._most_rows(state) - state.filled, 0)) or None
+        return next_rows(state.filled, self._target(state) * self.setup.m, self.setup.m, BATCH)
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
-        size, m, start = self.size(state), self.setup.m, state.filled
+        size, m = self.size(state), self.setup.m
         if size is None:
             return None
         if self._trial.probing(state):
             return Ask(core_index=repeated_pairs(state.seed, m, state.repeats, state.repeats + size))
-        rows = state.owed[:size] if len(state.owed) else self._thinning.rows(state, self._stop(state))
-        noise = None
-        if self.noise == "sobol" and size:
-            noise = sobol_points(state.seed, self.setup.noise_dimension, rows // m)
+        rows = np.arange(state.filled, state.filled + size)
+        pairs, number, noise = rows % m, rows // m, None
+        if len(state.ahead):
+            pairs = state.ahead[:size]
+            number = numbered(pairs_of(state, m), pairs, m)
+        if self.noise == "sobol":
+            noise = sobol_points(state.seed, self.setup.noise_dimension, number)
         elif self._trial.declared:
             noise = np.empty((size, 0))  # so that it is checked that the simulator needs none
-        sweep = start // m if not state.thinned and size % m == 0 and noise is None else None
-        return Ask(core_index=rows % m, n_initial=0 if start else INITIAL, noise=noise, sweep=sweep)
-
-    def _stop(self, state: State) -> int:
-        """The row after the last one of the next ask."""
-        m = self.setup.m
-        return state.filled + (next_rows(state.filled, self._target(state) * m, m, BATCH) or 0)
+        whole = not len(state.ahead) and size % m == 0 and noise is None
+        sweep = state.filled // m if whole else None
+        return Ask(core_index=pairs, n_initial=0 if state.filled else INITIAL, noise=noise, sweep=sweep)
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         m, look = self.setup.m, self._trial.look(state)
         if self._trial.probing(state):
             state = self._trial.compared(state, answers)
-        elif len(state.owed):
-            state = self._thinning.repaid(state, answers)
+            return self._planned(*self._solve(state, state.filled)) if state.certain else state
+        rounds, n = len(state.ahead) > 0, len(answers.rewards)
+        state = append(state, answers)._replace(drew=state.drew or answers.drew)
+        if rounds:
+            extra = np.concatenate([state.extra, state.ahead[:n]])
+            state = state._replace(extra=extra, ahead=state.ahead[n:])
+            due = not len(state.ahead) or state.filled >= self._most_rows(state)
         else:
-            state = self._thinning.told(state, answers, self._stop(state))
-            state = state._replace(drew=state.drew or answers.drew)
             if look is not None and state.filled == look * m:
                 state = self._trial.looked(state, look)
-        due = (
-            not self._trial.probing(state) and state.filled == self._target(state) * m and not len(state.owed)
-        )
-        return self._solved(state, state.filled // m) if due or state.certain else state
+            due = state.filled == self._target(state) * m and not self._trial.probing(state)
+        return self._planned(*self._solve(state, state.filled)) if due or state.certain else state
 
     def warm_up(self, state: State, made_up: Callable[[Ask], Answers], rng: np.random.Generator) -> None:
         """Solve with two samples of at most four core pairs; a whole solve may take long, and memory for all samples."""
@@ -238,17 +211,28 @@ class PlugIn(Planner):
 
     def _target(self, state: State) -> int:
         """Samples per core pair at the next solve: doubled each time (with an accuracy, in two steps), up to the cap."""
+        if self._calm(state) and not state.solved:
+            return state.filled // self.setup.m
         first = self._trial.look(state) or FIRST[self.noise]
         return min(next_size(first, state.solved, finer=self.epsilon is not None), self._cap(state))
 
-    def _cap(self, state: State) -> int:
-        """The most samples per core pair that budget, settings and memory allow."""
-        return min(self._wanted(state.probed, int(state.steady.sum())), self._room.most(state))
+    @staticmethod
+    def _calm(state: State) -> bool:
+        """Whether the simulator drew random numbers, and all repeats gave the same answers."""
+        return state.drew and state.repeats > 0 and not state.random
 
-    def _wanted(self, probed: int = 0, steady: int = 0) -> int:
+    def _cap(self, state: State) -> int:
+        """The most samples per core pair that budget, settings and memory allow, if all have equally many."""
+        return min(self._wanted(state.probed), self._room.most(state))
+
+    def _most_rows(self, state: State) -> int:
+        """The most rows that budget and memory allow."""
+        queries = self.setup.budget - state.probed - (REPEATED if self.noise == "sobol" else 0)
+        return min(queries, self._room.most(state) * self.setup.m)
+
+    def _wanted(self, probed: int = 0) -> int:
         """The most samples per core pair that budget and settings allow, if `probed` queries are not stored."""
-        queries = self.setup.budget - probed - (REPEATED if self.noise == "sobol" else 0)
-        cap = self._thinning.affordable(queries, steady)
+        cap = (self.setup.budget - probed - (REPEATED if self.noise == "sobol" else 0)) // self.setup.m
         if self.noise == "sobol" and self.samples is None:
             cap = balanced(cap)
         return min(cap, self.samples or cap)
@@ -264,58 +248,72 @@ class PlugIn(Planner):
             budget=setup.budget, to_accuracy=self.epsilon is not None,
         )  # fmt: skip
 
-    @cached_property
-    def _thinning(self) -> Thinning:
-        """Which samples are queried. With a budget alone all are, since it is to be used."""
-        active = self.samples is None and self.epsilon is not None
-        return Thinning(m=self.setup.m, first=FIRST[self.noise], active=active)
-
     # Solving.
 
-    def _solved(self, state: State, N: int) -> State:
-        """Solve on the first N samples of each pair. The result depends on these and the seed only, not on the asks."""
-        frame, sampled = self.setup.frame, self._sampled(state, N)
+    def _solve(self, state: State, rows: int) -> tuple[State, SampledModel, Lift, FixedPoint]:
+        """Solve on the first rows. The result depends on these and the seed only, not on the asks."""
+        frame, sampled = self.setup.frame, self._sampled(state, rows)
         lift = Lift(frame, choose_ridge(sampled, frame, state.certain) if self.ridge is None else self.ridge)
-        solution = sampled.solve(lift, sampled.equal(), start=self._start(state, N, lift))
+        solution = sampled.solve(lift, sampled.equal(), start=self._start(state, rows, lift))
+        again, ended = rows == state.at, not len(state.ahead) and rows != state.ended
         state = state._replace(
-            solved=N, theta=solution.theta, before=state.theta if state.solved < N else np.zeros(frame.d),
-            residual=solution.residual, settled=solution.settled,
+            solved=int(sampled.counts.min()), theta=solution.theta, at=rows, residual=solution.residual,
+            settled=solution.settled, before=np.zeros(frame.d) if again else state.theta,
+            fewer=state.ended if ended else state.fewer, ended=rows if ended else state.ended,
         )  # fmt: skip
+        return state, sampled, lift, solution
+
+    def _planned(self, state: State, sampled: SampledModel, lift: Lift, solution: FixedPoint) -> State:
+        """The state with the pairs to ask next, or with its accuracy reached."""
         accuracy = Accuracy.of(self.epsilon)
-        if accuracy is not None and state.certain:
-            return self._reached(state, sampled, lift, solution)
-        if accuracy is None or FIRST[self.noise] > N:
+        if accuracy is not None:
+            wish = Wish(
+                accuracy=accuracy, first=FIRST[self.noise], shared=self.noise == "sobol", calm=self._calm(state),
+                last=self._full(state), free=self.samples is None,
+            )  # fmt: skip
+            return towards(
+                wish, state, sampled, lift, solution, lambda: self._sampled(state, self._fewer(state))
+            )
+        rounds, N = len(state.extra) > 0, state.solved
+        free = self.samples is None and not state.certain and FIRST[self.noise] <= N
+        # Whether pairs are asked unequally often is decided at powers of two, which no budget moves.
+        if not free or len(state.ahead) or not (rounds or N & (N - 1) == 0):
             return state
-        error, scale = estimated_loss(
-            lambda M: sampled if M == N else self._sampled(state, M), lift, solution,
-            rewards=state.rewards[: N * lift.m].reshape(N, -1), rng=np.random.default_rng([state.seed, N]),
-            shared=self.noise == "sobol", accuracy=accuracy, last=self._cap(state) == N,
-        )  # fmt: skip
-        seen = not scale <= NOTHING or N >= BLIND
-        reached = bool(seen and solution.settled and error <= accuracy.target(scale))
-        state = state._replace(error=error, scale=scale, reached=reached)
-        return state if reached else self._thinning.begun(state)
+        ahead = weighted(
+            sampled, lift, solution, int(DOUBLE * state.at), self.noise == "sobol", always=rounds
+        )
+        if ahead is None and rounds:
+            ahead = in_turn(sampled.counts, 2 * sampled.counts)
+        return state if ahead is None else state._replace(ahead=ahead)
 
-    def _start(self, state: State, N: int, lift: Lift) -> FloatArray | None:
+    def _full(self, state: State) -> bool:
+        """Whether no more samples may be asked for."""
+        if self.samples is not None:
+            return state.filled >= self._cap(state) * self.setup.m
+        return state.filled >= self._most_rows(state)
+
+    def _fewer(self, state: State) -> int:
+        """The rows of an earlier solve, which the estimate of the loss looks at too."""
+        m = self.setup.m
+        if not len(state.extra):
+            return before(state.at // m) * m if state.at >= 3 * m else state.at
+        return state.fewer if state.at == state.ended else state.ended
+
+    def _start(self, state: State, rows: int, lift: Lift) -> FloatArray | None:
         """Where the solve starts: from that of an eighth of the samples if it is large, which saves most of its steps."""
-        size = N * self.setup.m * self.setup.n_actions * entries(self.setup.core_features).shape[1]
-        if N < 8 or size < HEAVY:
+        m, whole = self.setup.m, rows - max(len(state.extra) - (state.filled - rows), 0)
+        small = min(whole, rows // 8) // m * m
+        size = rows * self.setup.n_actions * entries(self.setup.core_features).shape[1]
+        if not small or size < HEAVY:
             return None
-        small = self._sampled(state, N // 8)
-        return small.solve(lift, small.equal()).theta
+        model = self._sampled(state, small)
+        return model.solve(lift, model.equal()).theta
 
-    def _reached(self, state: State, sampled: SampledModel, lift: Lift, solution: FixedPoint) -> State:
-        """The state of a run whose simulator is deterministic: sampling loses nothing."""
-        best, uniform = (sampled.value(lift, sampled.equal(), *p) for p in (solution[:2], (None, None)))
-        if state.drew and best - uniform <= NOTHING:  # rare noise may be all that matters
-            return state._replace(certain=False, random=True, repeats=0)
-        return state._replace(error=0.0, scale=best - uniform, reached=solution.settled)
-
-    def _sampled(self, state: State, N: int) -> SampledModel:
-        n, m = N * self.setup.m, self.setup.m
-        rewards = state.rewards[:n].reshape(N, m).mean(axis=0)
-        initial = as_sparse(initial_features(state))
-        return SampledModel(next_packed(state, n), rewards, initial, self.setup.discount)
+    def _sampled(self, state: State, rows: int) -> SampledModel:
+        return SampledModel.of_rows(
+            next_packed(state, rows), state.rewards[:rows], pairs_of(state, self.setup.m)[:rows], self.setup.m,
+            as_sparse(initial_features(state)), self.setup.discount,
+        )  # fmt: skip
 
     # Results.
 
@@ -338,53 +336,47 @@ class PlugIn(Planner):
         return Earlier(policy, Beliefs(state.before), "on fewer samples per core pair")
 
     def stored(self, state: State) -> Stored | None:
-        return stored(state, self.setup.frame, self.setup.discount)
+        return stored(state, self.setup.frame, self.setup.discount, pairs_of(state, self.setup.m))
 
     def verdict(self, state: State) -> Verdict | None:
-        if state.solved == 0:
+        m, N, none = self.setup.m, state.solved, state.certain
+        if N == 0:
             return doubts.NO_SOLVE()
         if not state.settled:
             return doubts.NOT_SETTLED(residual=state.residual)
-        if state.certain:
-            return no_noise(state.solved, state.repeats, self.epsilon is not None)
-        if self.epsilon is not None:
-            return doubts.REACHED(error=state.error) if state.reached else self._not_reached(state)
-        same = all_same(state, self.setup.m, state.solved)
-        return few_samples(state.solved, self.setup.m, same) if self.samples is None else None
-
-    def _not_reached(self, state: State) -> Verdict:
-        """Why the samples are not enough for the requested accuracy, and what would be."""
-        N, m, accuracy = state.solved, self.setup.m, Accuracy.of(self.epsilon)
-        assert accuracy is not None
-        fixed = self._cap(state) == self.samples
-        target, first = accuracy.target(state.scale), FIRST[self.noise]
-        if first > N:
-            least = first * m + (REPEATED if self.noise == "sobol" else 0)
-            cure = f"raise `samples` to {first}" if fixed else f"raise the budget to {least:,}"
-            return doubts.TOO_FEW_TO_TELL(first=first, cure=cure)
-        if math.isnan(state.error) or math.isnan(target):
-            return doubts.NO_ESTIMATE()
-        if state.scale <= NOTHING and N < BLIND:
-            return doubts.NOTHING_TOLD_APART(N=N, blind=BLIND, least=BLIND * m + REPEATED)
+        if none:
+            return no_noise(N, state.repeats, self.epsilon is not None)
+        if self.epsilon is None:
+            same = constant_pairs(state, by_pair(pairs_of(state, m), m)).all()
+            return few_samples(N, m, bool(same)) if self.samples is None else None
+        if state.reached:
+            return reached(state.error, N, state.met)
+        extra = REPEATED if self.noise == "sobol" else 0
+        fixed, cap = self._cap(state) == self.samples, self._cap(state)
         cure = f"Raise the budget above {self.setup.budget:,}"
         if fixed:
             cure = f"Raise `samples` above {self.samples}"
-        elif self._cap(state) == self._room.most(state):
+        elif self._room.most(state) * m <= max(state.filled, cap * m):
             cure = "No more samples fit into memory: give more of it"
-        return doubts.NOT_REACHED(error=state.error, target=target, cure=cure)
+        accuracy = Accuracy.of(self.epsilon)
+        assert accuracy is not None
+        return not_reached(state, accuracy.target(state.scale), FIRST[self.noise], m, extra, fixed, cure)
 
     def saved(self, state: State) -> State:
         return without_room(state)
 
     def rescaled(self, state: State, scale: float, shift: float) -> State:
         state = rescale(state, scale, shift)
-        return self._solved(state, state.solved) if state.solved else state
+        if not state.solved:
+            return state
+        solved = self._solve(state, state.at)
+        return self._planned(*solved) if state.at == state.filled else solved[0]
 
     def check(self, state: State) -> None:
         s = self.setup
         check_rows(state, self.init(np.random.default_rng(0)), s.frame, s.n_actions, s.radius, full=True)
         check_solved(state)
-        self._thinning.check(state)
+        check_rounds(state, s.m)
 
     def told(self, state: State) -> int | None:
         return state.filled + state.probed if self.epsilon is None else None

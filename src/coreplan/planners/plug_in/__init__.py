@@ -1,0 +1,5 @@
+"""`PlugIn`: sample once, then solve."""
+
+from .planner import PlugIn
+
+__all__ = ["PlugIn"]
