@@ -12,6 +12,7 @@ INPUTS = {
     "changes": 8,
     "files": 250,
     "tables": 60,
+    "logs": 150,
     "misuse": 500,
     "commands": 100,
 }

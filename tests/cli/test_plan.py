@@ -19,7 +19,7 @@ from helpers.commands import OWN, run
 
 FIELDS = {
     "problem", "planner", "seed", "queries", "seconds", "warmup_seconds", "value", "optimum", "uniform", "gap",
-    "sub", "status", "lost_queries", "rechecked_queries",
+    "sub", "status", "lost_queries", "rechecked_queries", "logged_queries",
     "reason", "policy", "initial_draws", "evaluation_queries", "reality_queries", "believed", "earned", "uniform_earned",
     "baseline", "picked", "next", "baseline_earned", "baseline_queries", "no_verdict",
 }  # fmt: skip

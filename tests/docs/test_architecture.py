@@ -153,10 +153,10 @@ def test_queries_are_counted_in_one_place():
 
 
 def test_models_are_called_behind_one_door():
-    """Elsewhere: adapters, which are models themselves, workers, behind the door too, and Algorithm 1 written naively."""
+    """Elsewhere: adapters, which are models themselves, workers and the log, behind the door too, and naive Algorithm 1."""
     calls = lines_with(
         r"\bmodel\.(step|initial|step_with)\(",
-        but=["problem/", "theory/naive.py", "planners/testing.py", "simulate/elsewhere/"],
+        but=["problem/", "theory/naive.py", "planners/testing.py", "simulate/elsewhere/", "simulate/log/"],
     )
     assert calls == []
     assert {p.split(":")[0] for p in lines_with(r"\bguard\.(step|initial|step_with)\(")} == {

@@ -44,6 +44,7 @@ def test_the_worked_planner():
 
 BROKEN = {
     "same seed same bits": ("np.zeros(self.setup.m)", "np.random.rand(self.setup.m)"),
+    "who simulates changes nothing": ("np.zeros(self.setup.m)", "np.random.rand(self.setup.m)"),
     "kill and resume": ("sweeps=0)", "sweeps=0)\n    hidden = [0]"),
     "read out is finite": ("np.inf if state.sweeps else 1.0", "1.0 if state.sweeps < 3 else np.nan"),
     "looking changes nothing": ("return ReadOut(", "state.q[0] += 1\n        return ReadOut("),

@@ -58,7 +58,7 @@ def hang():
 def test_every_planner_gets_the_same_bits_from_processes(workers):
     engine = processes(workers, timeout=60)  # with a limit everything is sent, however quick it is
     for name, planner in PLANNERS.items():
-        if not planner.needs_box:
+        if not planner.needs_box and not planner.needs_table and planner.core_of != "all":
             assert bits(engine, name) == bits(None, name), name
     engine.shut()
 

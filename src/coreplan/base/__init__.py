@@ -22,9 +22,10 @@ from .errors import (
     text_of,
 )
 from .fences import fenced, overrun
+from .files import parse_json
 from .interrupt import Interrupt, at_the_door, breakable
 from .libraries import differences, machine
-from .lock import FolderLock
+from .lock import FolderLock, lock_file, release_after_fork
 from .memory import SHARE, available_memory
 from .optional import need
 from .seeds import (
@@ -115,16 +116,19 @@ __all__ = [
     "html",
     "key_of",
     "known",
+    "lock_file",
     "machine",
     "native",
     "nearest",
     "need",
     "one_thread",
     "overrun",
+    "parse_json",
     "plain",
     "planner_stream",
     "printable",
     "read_only",
+    "release_after_fork",
     "require_stream",
     "restore",
     "rewind",

@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import FileError
-from .lock import lock
+from .lock import lock_file
 
 _META = "meta"  # JSON as an array of bytes, so that the file holds nothing but arrays of numbers
 _SUM = "checksum"
@@ -59,7 +59,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             if os.name != "nt":
-                lock(descriptor)  # whoever clears up can tell it from what a killed process left
+                lock_file(descriptor)  # whoever clears up can tell it from what a killed process left
             yield file
             file.flush()
             os.fsync(descriptor)
@@ -92,7 +92,7 @@ def _clear_stale(path: Path) -> None:
             with suppress(OSError):
                 descriptor = os.open(entry.path, os.O_RDWR | _NO_LINK | _NO_WAIT | _BINARY)
                 try:
-                    lock(descriptor)
+                    lock_file(descriptor)
                     os.unlink(entry.path)
                 finally:
                     os.close(descriptor)

@@ -7,6 +7,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
+from weakref import WeakSet
 
 from .errors import FileError
 
@@ -33,7 +35,7 @@ class FolderLock:
             os.close(self._file)
             raise FileError(f"{folder / '.lock'} is not a plain file. Delete it, or give another folder.")
         try:
-            lock(self._file)
+            lock_file(self._file)
         except OSError:
             os.close(self._file)
             raise FileError(
@@ -69,11 +71,26 @@ class FolderLock:
 
 
 _HELD: set[FolderLock] = set()
+_OPEN: WeakSet[Releases] = WeakSet()
+
+
+class Releases(Protocol):
+    """Something that holds a locked file."""
+
+    def release(self) -> None:
+        """Close the file and do nothing else."""
+
+
+def release_after_fork(held: Releases) -> None:
+    """Have this process's children release what it holds: a lock lasts as long as anybody has the file open."""
+    _OPEN.add(held)
 
 
 def _after_fork() -> None:
     for held in list(_HELD):
         held.close()  # a worker that the simulator forks must not go on holding the lock after this process ends
+    for other in list(_OPEN):
+        other.release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -82,12 +99,12 @@ if hasattr(os, "register_at_fork"):
 if os.name == "nt":  # pragma: no cover
     import msvcrt
 
-    def lock(descriptor: int) -> None:
+    def lock_file(descriptor: int) -> None:
         """Lock an open file, or raise OSError if another process holds it."""
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
 else:
     import fcntl
 
-    def lock(descriptor: int) -> None:
+    def lock_file(descriptor: int) -> None:
         """Lock an open file, or raise OSError if another process holds it."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

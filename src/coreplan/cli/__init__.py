@@ -23,6 +23,7 @@ from . import (
     examples,
     export,
     listing,
+    log,
     new,
     output,
     plan,
@@ -70,6 +71,7 @@ for command in (
     verify.verify,
 ):
     app.command(cls=examples.Command)(command)
+app.add_typer(log.app, name="log")
 app.add_typer(bench.app, name="bench")
 
 

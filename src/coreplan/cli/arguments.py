@@ -50,6 +50,12 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds per query after whi
 Retries = Annotated[
     int | None, typer.Option(help="How often pairs are simulated again after a worker's fault; by default 3.")
 ]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        help="A file that keeps every paid answer: what is in it is not asked again (docs/scale.md)."
+    ),
+]
 
 
 def reserved_stdout(as_json: bool) -> AbstractContextManager[Any]:

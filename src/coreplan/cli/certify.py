@@ -11,6 +11,7 @@ from .arguments import (
     AsJson,
     Executor,
     Horizon,
+    Log,
     Queries,
     Retries,
     Seed,
@@ -39,6 +40,7 @@ def certify(
     workers: Workers = None,
     timeout: Timeout = None,
     retries: Retries = None,
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Bound how far a run's policy is from the optimum: an interval from fresh queries, and what it assumes.
@@ -62,6 +64,7 @@ def certify(
             confidence=confidence,
             seed=check_seed(seed),
             executor=named(executor, workers, timeout, retries),
+            log=log,
         )
         if Path(run).is_dir():
             _keep(Path(run), where, policy, certificate)

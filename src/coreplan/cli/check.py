@@ -10,6 +10,7 @@ from .arguments import (
     AsJson,
     Executor,
     Horizon,
+    Log,
     ProblemName,
     Queries,
     Retries,
@@ -31,6 +32,7 @@ def check(
     workers: Workers = None,
     timeout: Timeout = None,
     retries: Retries = None,
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure which of the paper's assumptions hold: a light, a number and advice per row."""
@@ -46,7 +48,7 @@ def check(
         pairs = CoreSet.load(file / CORE_FILE if file.is_dir() else file) if file else None
         engine = named(executor, workers, timeout, retries)
         where = problem_by_name(problem, horizon)
-        report = check_assumptions(where, pairs, queries=queries, seed=seed, executor=engine)
+        report = check_assumptions(where, pairs, queries=queries, seed=seed, executor=engine, log=log)
     if as_json:
         print_json(report.as_dict())
     else:

@@ -12,7 +12,8 @@ from .output import write
 
 _NARROW = 60  # columns
 
-# The last word of a command -> lines that can be typed as they are, once the files that they name are there.
+# The last word of a command, for those of `log` the last two -> lines that can be typed as they are, once the files that
+# they name are there.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "new": ("coreplan new my_problem.py", "coreplan plan my_problem.py:problem"),
     "problems": ("coreplan problems",),
@@ -23,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan plan my_problem.py:problem --budget 1e5 --seconds 60",
         "coreplan plan my_problem.py:problem --out runs/mine --resume",
         "coreplan plan inventory --planner auto --track inventory.jsonl",
+        "coreplan plan my_problem.py:problem --executor processes --log queries.log",
     ),
     "compare": (
         "coreplan compare random-linear --planners plug-in,core-mirror --budgets 100,1000",
@@ -46,6 +48,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "coreplan report runs/mine --problem my_problem.py:problem --queries 1e4",
     ),
     "verify": ("coreplan verify paper", "coreplan verify thm:main --json"),
+    "log": ("coreplan log inspect queries.log",),
+    "log inspect": ("coreplan log inspect queries.log", "coreplan log inspect queries.log --json"),
+    "log verify": ("coreplan log verify queries.log",),
+    "log export": ("coreplan log export queries.log answers.csv",),
     "bench": ("coreplan bench throughput",),
     "throughput": ("coreplan bench throughput", "coreplan bench throughput --quick"),
 }
@@ -66,9 +72,10 @@ class _WithExamples:
 
     name: str | None
     rich_markup_mode: Any
+    of = ""  # the group, where another one has a command of the same name
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        lines = EXAMPLES.get(str(self.name), ())
+        lines = EXAMPLES.get(f"{self.of}{self.name}", ())
         examples = "\n".join(["Examples:", *(f"  {line}" for line in lines)]) if lines else ""
         usual, columns = self.rich_markup_mode, get_terminal_size().columns
         if columns < _NARROW:  # Typer's tables would cut words off there
@@ -85,6 +92,12 @@ class _WithExamples:
 
 class Command(_WithExamples, TyperCommand):
     """A command."""
+
+
+class LogCommand(Command):
+    """A command of `coreplan log`."""
+
+    of = "log "
 
 
 class Group(_WithExamples, TyperGroup):

@@ -13,6 +13,7 @@ from .arguments import (
     Count,
     Executor,
     Horizon,
+    Log,
     ProblemName,
     Retries,
     Seed,
@@ -93,6 +94,7 @@ def plan(
     workers: Workers = None,
     timeout: Timeout = None,
     retries: Retries = None,
+    log: Log = None,
     live: Annotated[
         bool,
         typer.Option(
@@ -142,7 +144,7 @@ def plan(
                 where, planner=chosen, budget=budget, epsilon=epsilon, seconds=seconds, seed=seed, out=out, resume=resume,
                 progress=False if as_json else None, evaluate=True if rollouts is None else rollouts, certify=certify,
                 reality=reality, baseline=baseline, callbacks=callbacks, live=view,
-                executor=named(executor, workers, timeout, retries),
+                executor=named(executor, workers, timeout, retries), log=log,
             )  # fmt: skip
         told = {} if out is None or result.not_saved else of_plan(out, where, result, problem, report_queries)
     record = (
@@ -216,6 +218,7 @@ def _record(problem: Problem, planner: str, seed: int, out: str | None, result: 
         "reality_queries": result.reality_queries,
         "lost_queries": result.lost_queries,
         "rechecked_queries": result.rechecked_queries,
+        "logged_queries": result.logged_queries,
         "believed": result.believed,
         "no_verdict": result.no_verdict,
     }

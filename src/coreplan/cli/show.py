@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..judge import Certificate, Report
     from ..planning import Plan
     from ..problem import Problem
+    from ..simulate import LogReport
     from ..theory import Advice, Row
 
 
@@ -87,6 +88,8 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     spent += f"; {result.lost_queries:,} more were paid and lost" if result.lost_queries else ""
     if result.rechecked_queries:
         spent += f"; {result.rechecked_queries:,} more compared the simulator with that of the start"
+    if result.logged_queries:
+        spent += f"; {result.logged_queries:,} were answered from the log"
     table.add_row("queries", f"{record['queries']:,}{spent} (and {record['initial_draws']:,} initial states)")
     planning = record["queries"] - result.reality_queries
     speed = f", {planning / record['seconds']:,.0f} queries/s" if record["seconds"] else ""
@@ -104,6 +107,28 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     _print(result.sentence)
     if result.no_verdict:
         _print(f"What the policy earns: {result.no_verdict}")
+
+
+def log(report: LogReport) -> None:
+    """What a query log holds, and what in it is no answer."""
+    table = _table(title=report.path, show_header=False)
+    table.add_row("problem", f"{report.problem}, seed {report.seed}")
+    table.add_row("format", f"version {report.version}")
+    lanes = ", ".join(f"{count:,} {name}" for name, count in sorted(report.lanes.items()))
+    table.add_row(
+        "answers", f"{report.queries:,} in {report.records:,} records" + (f" ({lanes})" if lanes else "")
+    )
+    table.add_row("bytes", f"{report.bytes:,}")
+    if report.damage:
+        table.add_row(
+            "damaged",
+            f"{report.damage:,} bytes, the first at byte {report.damaged_at:,}; they are left as they are",
+        )
+    if report.torn:
+        table.add_row("torn", f"{report.torn:,} bytes: half a record at the end, which the next run drops")
+    if report.twice:
+        table.add_row("twice", f"{report.twice:,} answers are there more than once")
+    _print(table)
 
 
 def action(record: Mapping[str, Any], state: str) -> None:

@@ -26,7 +26,7 @@ from ..base import (
 from ..policy import SoftmaxPolicy
 from ..problem import Problem
 from ..sampled import lower_mean
-from ..simulate import by_executor
+from ..simulate import by_executor, by_log
 from .exact import normalised, optimal_values, policy_value, value_function
 from .rollouts import Rollouts, Rule
 
@@ -143,6 +143,7 @@ def units_of(problem: Problem) -> tuple[float, float]:
 
 @one_thread
 @by_executor
+@by_log
 def evaluate(
     problem: Problem,
     policy: Any,
@@ -154,6 +155,7 @@ def evaluate(
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
     executor: Any = None,
+    log: Any = None,
 ) -> Evaluation:
     """The value of a policy: exact if the problem can be enumerated, else by rollouts.
 
@@ -175,6 +177,7 @@ def evaluate(
     exact: False for rollouts even if the problem can be enumerated.
     executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
         this process. The answer is the same to the last bit (docs/scale.md).
+    log: a file that keeps every paid answer, and from which none that it has is paid for again (docs/scale.md).
     """
     as_kind("evaluate", Problem, "a Problem", problem=problem)
     rule = Rule(problem, policy)
@@ -301,6 +304,7 @@ class Comparison:
 
 @one_thread
 @by_executor
+@by_log
 def compare_policies(
     problem: Problem,
     a: Any,
@@ -311,6 +315,7 @@ def compare_policies(
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
     executor: Any = None,
+    log: Any = None,
 ) -> Comparison:
     """How much more policy `a` is worth than policy `b`, from at most `queries` queries for both together.
 
@@ -319,6 +324,7 @@ def compare_policies(
     happens to both cancels in the difference. The noise is common as far as the simulator draws the same number of random
     numbers for every state and action; otherwise less of it cancels. The interval is by betting: it holds at every number
     of rollouts, so that you may look, and go on with more queries under another seed only if you want to.
+    `executor` simulates and `log` keeps answers, as in `plan`.
     """
     as_kind("compare_policies", Problem, "a Problem", problem=problem)
     exact = None if exact is None else as_flag("compare_policies", exact=exact)

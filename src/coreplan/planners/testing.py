@@ -13,8 +13,10 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ..features import Box, Coordinates, available, interpolation, one_hot, with
 from ..planning import plan
 from ..problem import FunctionModel, Problem, Tabular, make
 from ..run import Run, RunFolder
+from ..simulate import given
 from .protocol import Planner, require_planner
 
 BUDGET = 1500  # queries per run, by default
@@ -235,6 +238,23 @@ def compiled_equals_numpy(planner: Planner, budget: int) -> None:
     """The compiled loop and the NumPy loop give the same bits."""
     one, two = (_planned(planner, problem, budget, seed=3) for problem in _compiled_and_not(planner))
     _same(one, two, "compiled and as NumPy functions")
+
+
+@_check
+def who_simulates_changes_nothing(planner: Planner, budget: int) -> None:
+    """Worker threads in place of this process, and answers from a query log, give the same bits and counts."""
+    for problem in _problems(planner)[2:4]:
+        run = partial(
+            _planned, planner, problem, budget, seed=6, block=16
+        )  # small, so that there is something to share
+        plain = run()
+        with ThreadPoolExecutor(2) as threads, tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "q.log"
+            there = run(executor=given(threads, 2, timeout=60.0), log=log)  # with a limit everything is sent
+            again = run(log=log)
+        _same(plain, there, f"in this process and by workers on '{problem.name}'")
+        _same(plain, again, f"without and with a query log on '{problem.name}'")
+        assert again.logged_queries == again.queries, "a run asks again for answers that its log has"
 
 
 @_check

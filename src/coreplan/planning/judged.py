@@ -33,6 +33,7 @@ def certified(
     confidence: float = 0.95,
     seed: int = 0,
     executor: Any = None,
+    log: Any = None,
 ) -> Certificate:
     """The certificate of a policy on the core pairs that its run used or chose; enough queries for them by default.
 
@@ -43,5 +44,5 @@ def certified(
     if queries is None:
         queries = max(QUERIES, least_queries(0 if core is None else len(core), problem.discount))
     return certify(
-        problem, core, policy, queries=queries, confidence=confidence, seed=seed, executor=executor
+        problem, core, policy, queries=queries, confidence=confidence, seed=seed, executor=executor, log=log
     )

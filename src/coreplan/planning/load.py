@@ -56,6 +56,7 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
             "reality_queries": 0,
             "lost_queries": 0,
             "rechecked_queries": 0,
+            "logged_queries": 0,
         } | record  # not in every version
         known = PLANNERS[planner].options() if planner in PLANNERS else []
         made = make_planner(planner, {k: settings[k] for k in known if k in settings}) if known else None
@@ -74,6 +75,7 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> Plan:
             no_verdict=checks.text(later, "no_verdict"), problem_name=checks.text(later, "problem"),
             lost_queries=checks.whole(later, "lost_queries", 0),
             rechecked_queries=checks.whole(later, "rechecked_queries", 0),
+            logged_queries=checks.whole(later, "logged_queries", 0),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         if isinstance(error, FileError):

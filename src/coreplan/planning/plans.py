@@ -28,7 +28,7 @@ from ..judge import cheap_value
 from ..planners import Planner
 from ..problem import Problem
 from ..run import RUN_FILE, Run, RunFolder, Started, read_record, resolved, setup_for
-from ..simulate import by_executor
+from ..simulate import by_executor, by_log
 from ..tracking import Callbacks
 from .advice import pick
 from .auto import is_auto, plan_auto
@@ -42,6 +42,7 @@ from .session import Session
 
 @one_thread
 @by_executor
+@by_log
 def plan(
     problem: Problem,
     core: CoreSet | None = None,
@@ -62,6 +63,7 @@ def plan(
     reality: float | None = None,
     baseline: Any = None,
     executor: Any = None,
+    log: Any = None,
     live: Any = None,
 ) -> Plan:
     """Find ONE compact policy for a problem, with at most `budget` simulator queries or to an accuracy `epsilon`.
@@ -109,6 +111,9 @@ def plan(
         returns actions, or one fixed action. A result that is not measurably better says so.
     executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
         this process. The answer is the same to the last bit (docs/scale.md).
+    log: a file that keeps every answer that was paid for, as soon as it has come. An answer that it has, from an earlier
+        session or from another planner that asked the same with the same noise, is not paid for again: `Plan.queries` counts
+        it all the same, and `Plan.logged_queries` says how many there were. Bits and counts do not change (docs/scale.md).
     live: a view of the run while it goes on, such as `coreplan.report.LiveView()` (docs/report.md): an object with the
         method see(run, record).
 

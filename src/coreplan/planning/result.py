@@ -49,6 +49,9 @@ class Plan:
         0  # queries that were paid besides and lost: of asks that failed, or that Ctrl-C abandoned
     )
     rechecked_queries: int = 0  # besides: by which resumes saw that the simulator was still the same
+    logged_queries: int = (
+        0  # of this session, that were answered from the log and not paid again; also by its judges
+    )
     no_verdict: str = ""  # why the rollouts tell nothing, or not enough, and what would
     problem_name: str = ""
     stopped_by: int = (
@@ -135,6 +138,8 @@ class Plan:
         more = f"; {self.lost_queries:,} more were paid and lost" if self.lost_queries else ""
         if self.rechecked_queries:
             more += f"; {self.rechecked_queries:,} more compared the simulator with that of the start"
+        if self.logged_queries:
+            more += f"; {self.logged_queries:,} were answered from the log"
         return rollouts + more
 
     def _values(self) -> list[tuple[str, str]]:

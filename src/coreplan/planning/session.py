@@ -100,7 +100,9 @@ class Session:
                     raise
                 raise self._unforeseen(error) from error
             result = self._judged(self._faced(result, interrupt), interrupt)
-            return replace(result, stopped_by=interrupt.number, not_saved=self.keep.end())
+            return replace(
+                result, stopped_by=interrupt.number, not_saved=self.keep.end(), logged_queries=self._logged
+            )
 
     def _prepare(self) -> None:
         """Read the checkpoint if there is one, and compile."""
@@ -118,6 +120,8 @@ class Session:
     def _recheck(self) -> None:
         """Before answers are added to those of an earlier session: is the simulator still the same?"""
         run, folder, first = self.run, self.folder, self.run.simulator.first
+        if run.simulator.log is not None:  # what the log has is not asked again, not even to compare
+            return
         if folder and first is not None and run.left and getattr(run.problem.model, "repeatable", True):
             simulator = Simulator(run.problem, run.core, run.simulator.seed)
             recheck(simulator, first, folder.path)
@@ -233,6 +237,12 @@ class Session:
         """All queries: of the run, those held for an ask that failed and will come again, and of rollouts."""
         return self.run.simulator.queries + self.run.simulator.held + self.reality.queries
 
+    @property
+    def _logged(self) -> int:
+        """Queries, of whatever kind, that were answered from the log since it was opened."""
+        log = self.run.simulator.log
+        return 0 if log is None else log.known
+
     def _record(self, status: str) -> dict[str, Any]:
         run = self.run
         return {
@@ -243,6 +253,7 @@ class Session:
             "reality_queries": self.reality.queries,
             "lost_queries": run.simulator.lost,
             "rechecked_queries": run.simulator.rechecked,
+            "logged_queries": self._logged,
             "initial_draws": run.simulator.initial_draws,
             "seconds": run.seconds,
             "warmup_seconds": self.warmup,

@@ -387,6 +387,7 @@ def make_loop(planner: Planner, simulator: Simulator, rng: np.random.Generator) 
     if (
         kernels is not None
         and not apart
+        and simulator.log is None  # which sees every call
         and simulator.problem.compiled
         and kernels.n_queries <= simulator.block
     ):

@@ -17,10 +17,12 @@ from .elsewhere import (
 from .first import First, recheck
 from .guard import REPEATED, Guard, first_bad_reward, first_not_finite, to_unit
 from .kept import Kept
+from .log import AGAIN, LogReport, QueryLog, by_log, export_log, log_of, logging_to, read_log
 from .noise import BLOCK
 from .simulator import Simulator
 
 __all__ = [
+    "AGAIN",
     "BLOCK",
     "REPEATED",
     "Answers",
@@ -29,17 +31,24 @@ __all__ = [
     "First",
     "Guard",
     "Kept",
+    "LogReport",
+    "QueryLog",
     "Simulator",
     "as_engine",
     "by_executor",
+    "by_log",
     "engine_of",
+    "export_log",
     "first_bad_reward",
     "first_not_finite",
     "given",
     "limited",
+    "log_of",
+    "logging_to",
     "named",
     "processes",
     "ray",
+    "read_log",
     "recheck",
     "serial",
     "to_unit",

@@ -106,6 +106,14 @@ class Guard:
                 bad = k
         return *found, told[good - 1][1] if good else None
 
+    def as_given(self, answer: Any, states: States, actions: IntArray) -> tuple[FloatArray, States] | None:
+        """What the model returned, with rewards `[n]` in its own units; None if it is not valid."""
+        try:
+            _, next_states = self._checked(answer, states, actions)
+            return _as_float(plain("step's rewards", answer[0], SimulatorError)), next_states
+        except CoreplanError:
+            return None
+
     def as_answered(self, states: States) -> States:
         """Next states that were answered before, checked again."""
         return self._states("step", states, len(states))
@@ -126,7 +134,8 @@ class Guard:
         if not self.repeated:
             x, a, u = states[:REPEATED], actions[:REPEATED], noise[:REPEATED]
             self.refused = len(actions)  # lost if the repetition fails
-            again = self._checked(self._call("step_with", x, a, u), x, a, "step_with")
+            function = getattr(self.model, "step_again", None)
+            again = self._checked(self._call("step_with", x, a, u, function=function), x, a, "step_with")
             self._compare(x, a, (rewards, next_states), again)
             self.repeated, self.refused = len(a), 0
         return rewards, next_states

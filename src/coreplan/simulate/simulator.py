@@ -35,6 +35,7 @@ from .elsewhere.desk import Due, at_work
 from .first import First
 from .guard import Guard
 from .kept import Kept, Part, joined, pairs_of, state_at
+from .log import AGAIN, QueryLog, log_of
 from .noise import COUNTERS, Noise, block_of, counters
 
 Call: TypeAlias = tuple[int, int, np.random.Generator | None]  # first pair, end, stream
@@ -57,6 +58,8 @@ class Simulator:
         self.guard = Guard(problem, like=None if core is None else core.states)
         self.box_watch = BoxWatch(problem.features, problem.state_names)
         self.engine: Engine | None = engine_of()  # who simulates; None: this process
+        self.log: QueryLog | None = log_of()  # where answers are kept, and taken from
+        self.at = 0  # which query of its block the next pair is; plus AGAIN where it is asked a second time on purpose
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
         self.initial_draws = 0
@@ -134,7 +137,7 @@ class Simulator:
         """
         due = self._due(calls, len(actions), parts)
         with at_work(self, due, states, actions, noise, index) as ready:
-            for where, stream in ready:
+            for where, stream, self.at in ready:
                 self._call(
                     stream, states[where], actions[where], None if noise is None else noise[where], parts
                 )
@@ -147,7 +150,8 @@ class Simulator:
                 kept.put(stream)
                 kept = None
             if end > done:
-                yield slice(max(begin, done), end), stream
+                at = self.noise.used + max(done - begin, 0) | self.at & AGAIN
+                yield slice(max(begin, done), end), stream, at
                 done = end
 
     def _call(

@@ -48,6 +48,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "new": ("new", "my_problem.py"),
     "problems": ("problems",),
     "planners": ("planners",),
+    "log inspect": ("log", "inspect", "q.log"),
+    "log verify": ("log", "verify", "q.log"),
+    "log export": ("log", "export", "q.log", "answers.csv"),
     "bench throughput": (
         "bench",
         "throughput",
@@ -66,7 +69,7 @@ TEXTS: tuple[str, ...] = (
     "$(true)", "`true`", ";", "--", "-",
     "-x", "--help", "@x", "*", "~", ".", "..", "/", "/dev/null", "/dev/full", "/dev/full/x", "/proc/self/mem", "run",
     "run/policy.npz",
-    "run/core.npz", "run/run.json", "file.txt", "file.txt/x", "no/such/folder", "river-swim", "river-swim:",
+    "run/core.npz", "run/run.json", "q.log", "file.txt", "file.txt/x", "no/such/folder", "river-swim", "river-swim:",
     "river-swim:discount=2",
     "river-swim:discount=nan", "river-swim:length=-1", "river-swim:x=1", "river-swim:=",
     "river-swim:discount=0.9,discount=0.8", ":", "::", "a:b", ":b",
@@ -115,10 +118,12 @@ class Commands:
         from helpers.commands import OWN
 
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            code, _, said = called(["plan", "river-swim", "--budget", "300", "--out", "run"])
+            code, _, said = called(
+                ["plan", "river-swim", "--budget", "300", "--out", "run", "--log", "q.log"]
+            )
             assert code == 0, said
             self.files = {f"run/{p.name}": p.read_bytes() for p in Path("run").iterdir() if p.name != ".lock"}
-            self.files |= {"own.py": OWN.encode(), "file.txt": b"text\n"}
+            self.files |= {"own.py": OWN.encode(), "file.txt": b"text\n", "q.log": Path("q.log").read_bytes()}
             for name, line in LINES.items():
                 code, _, said = called(list(line))
                 assert code == (2 if name.startswith(("bench", "verify")) else 0), f"{name}: {said}"
@@ -142,7 +147,7 @@ class Commands:
         for _ in range(given.one((0, 1, 1, 1, 2, 3))):
             how, option = given.rng.random(), given.one(options(command) or [None])
             if option is None or how < 0.15:
-                at = int(given.rng.integers(words if name.startswith("bench") else 1, len(line) + 1))
+                at = int(given.rng.integers(words, len(line) + 1))
                 if at < len(line):
                     line[at] = given.one(TEXTS)
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .commands import Commands, Processes
+from .logs import Logs
 from .misuse import Misuse
 from .rule import Generator
 from .simulators import Changes, CompiledSimulators, Simulators
@@ -17,6 +18,7 @@ GENERATORS: dict[str, Generator] = {
         Changes(),
         Files(),
         Tables(),
+        Logs(),
         Misuse(),
         Commands(),
         Processes(),

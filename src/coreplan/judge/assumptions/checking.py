@@ -15,7 +15,7 @@ from ...base import InputError, Lane, as_count, as_generator, key_of, one_thread
 from ...core import CoreSet, Frame, Pool, rollout_pool
 from ...problem import Problem
 from ...sampled import draw
-from ...simulate import Simulator, by_executor
+from ...simulate import Simulator, by_executor, by_log
 from . import core_set, residual
 from .fitted import Fit, Worth, fit, pool_of, roll
 from .reality import reality, repeatable
@@ -27,6 +27,7 @@ _TWICE = 16  # pairs that are simulated twice, at most
 
 @one_thread
 @by_executor
+@by_log
 def check(
     problem: Problem,
     core: CoreSet | None = None,
@@ -34,6 +35,7 @@ def check(
     queries: int = 20_000,
     seed: int | np.random.Generator = 0,
     executor: Any = None,
+    log: Any = None,
 ) -> Report:
     """Measure the assumptions for a problem with a core set, by default its own.
 
@@ -41,7 +43,7 @@ def check(
     them and of the uniform one, which gather reachable pairs and show what the two earn; a quarter to measure the Bellman
     residual of the fitted values there, with fresh noise. A light is green only if the measurement could have found what it
     rules out; where it could not, the light is grey and the verdict names the queries that would resolve it.
-    `executor` simulates, as in `plan`.
+    `executor` simulates and `log` keeps answers, as in `plan`.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"`check(problem=...)` must be a Problem, got {type(problem).__name__}.")

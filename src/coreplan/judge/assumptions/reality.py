@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base import IntArray, Lane, States
 from ...problem import Problem
-from ...simulate import Simulator
+from ...simulate import AGAIN, Simulator
 from .fitted import ALARM, MISS, Fit, Rolled, Worth, enough_for_rollouts
 from .region import worst_region
 from .report import GREEN, GREY, RED, RULE_OF_THREE, Measurement, light_of, resolving
@@ -102,8 +102,9 @@ def repeatable(problem: Problem, states: States, actions: IntArray, seed: int) -
     itself to the last bit.
     """
     answers, spent = [], 0
-    for _ in range(2):
+    for at in (0, AGAIN):
         simulator = Simulator(problem, seed=seed, lane=Lane.CHECK)
+        simulator.at = at  # a log must not answer the second time what it was told the first
         starts = simulator.initial(len(actions))
         answers.append((starts, *simulator.step(states, actions)))
         spent = spent + simulator.queries

@@ -35,7 +35,7 @@ from ...plots import draw_bounds
 from ...policy import SoftmaxPolicy, policy_of, with_own_features
 from ...problem import Problem
 from ...sampled import Transitions
-from ...simulate import Simulator, by_executor
+from ...simulate import Simulator, by_executor, by_log
 from ..value import Evaluation, as_confidence, evaluate
 from .alone import fit_on_rollouts
 from .condition import Condition, check_condition
@@ -170,6 +170,7 @@ class Certificate:
 
 @one_thread
 @by_executor
+@by_log
 def certify(
     problem: Problem,
     core: CoreSet | None,
@@ -180,6 +181,7 @@ def certify(
     confidence: float = 0.95,
     seed: int | np.random.Generator = 0,
     executor: Any = None,
+    log: Any = None,
 ) -> Certificate:
     """A bound on how far a policy is from optimal, from fresh queries.
 
@@ -194,6 +196,7 @@ def certify(
     confidence: of both bounds together: each has half of the risk.
     executor: who simulates: "processes", an engine of `coreplan.executors`, or any `concurrent.futures.Executor`; by default
         this process. The answer is the same to the last bit (docs/scale.md).
+    log: a file that keeps every paid answer, and from which none that it has is paid for again (docs/scale.md).
 
     The core samples go to the pairs that matter. The lower bound takes about a third of the queries; its rollouts
     use fitted values of the policy only to reduce variance. Bounds are wide if rewards or values have rare large jumps:

@@ -36,10 +36,14 @@ class Batch:
 
     def __init__(
         self, engine: Engine, parcel: Parcel, chains: Sequence[Chain], *, lost: Callable[[int], None],
-        name: Callable[[Chain], str],
+        name: Callable[[Chain], str], came: Callable[[Chain, list[Answer]], None] | None = None,
     ) -> None:  # fmt: skip
-        """`lost(n)` counts queries that were paid and lost; `name(chain)` says in a message which pairs a chain has."""
+        """`lost(n)` counts queries that were paid and lost; `name(chain)` says in a message which pairs a chain has.
+
+        `came(chain, answers)` keeps answers when they have come, so that they are not lost where nobody waits for them.
+        """
         self.engine, self.parcel, self.chains, self.lost, self.name = engine, parcel, chains, lost, name
+        self.came = came
         self.waiting = deque(range(len(chains)))
         self.suspects: deque[int] = deque()
         self.flying: dict[Future[Done | None], Flight] = {}
@@ -61,11 +65,21 @@ class Batch:
     def close(self) -> None:
         """Take back what is on its way. What nobody waits for any more is paid and lost."""
         for future, flight in self.flying.items():
-            if not future.cancel():
+            if not future.cancel() and not self._kept(future, flight):
                 self.lost(flight.queries)
         self.flying.clear()
-        self.lost(sum(self.chains[k].size for k in self.answered))
+        if self.came is None:
+            self.lost(sum(self.chains[k].size for k in self.answered))
         self.answered.clear()
+
+    def _kept(self, future: Future[Done | None], flight: Flight) -> bool:
+        """Whether a task that nobody waits for has come back, and its answers are kept."""
+        if self.came is None or not future.done() or future.exception() is not None:
+            return False
+        done = future.result()
+        for k, answers in zip(flight.chains, done.answers if done else [], strict=False):
+            self.came(self.chains[k], answers)
+        return done is not None
 
     # Away.
 
@@ -144,6 +158,8 @@ class Batch:
             self.waiting.appendleft(k)
         else:
             self.answered[k] = answers
+            if self.came is not None:
+                self.came(self.chains[k], answers)
 
     def _died(self, flight: Flight, error: BaseException) -> None:
         """A worker died while this task was on its way: its own, or that of another task of the same executor."""

@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ...base import FloatArray, IntArray, ReproducibilityWarning, Snapshot, States, rewind
+from ...base import FloatArray, IntArray, ReproducibilityWarning, Snapshot, States, rewind, snapshot
 from ...problem import Problem
+from ..log import Asked, QueryLog, Recorded, asked, asked_with
 from ..sources import drawn_warning
 from .batch import Batch
 from .engine import Engine
 from .task import Answer, Call, Chain
 
-Due: TypeAlias = tuple[slice, Any]  # the pairs of one call, and the stream that it draws from
+Due: TypeAlias = tuple[
+    slice, Any, int
+]  # the pairs of one call, the stream it draws from, and which query of its block it begins
 
 
 class Office(Protocol):
     """A `Simulator`, as far as workers are concerned."""
 
     engine: Engine | None
+    log: QueryLog | None
+    at: int
     problem: Problem
     guard: Any
     core: Any
     lost: int
 
 
+class Split(NamedTuple):
+    """A chain, the answers to its first calls that the log has, and what is left to simulate."""
+
+    chain: Chain
+    known: list[Answer]  # to whole calls
+    begun: list[Any]  # to the first pairs of the call after them, where a model simulates pair by pair
+    left: Chain | None
+
+
 class Desk:
     """A model whose `step`, `each` and `step_with` give the answers of workers, in the order in which they are due."""
 
-    def __init__(self, office: Office, chains: list[Chain], index: IntArray | None) -> None:
+    def __init__(self, office: Office, model: Any, splits: list[Split], pairs: Pairs) -> None:
+        """`model`: the model itself, or what stands in for it where there is a log."""
         engine = office.engine
         assert engine is not None
-        self.office = office
-        self.model: Any = office.problem.model
-        core = office.core if index is not None else None
-        self.places = [(k, i) for k, chain in enumerate(chains) for i in range(len(chain.calls))]
-        self.batch = Batch(engine, engine.parcel(self.model, core), chains, lost=self._lost, name=self._name)
+        self.office, self.model, self.splits, self.pairs = office, model, splits, pairs
+        left = [split.left for split in splits if split.left is not None]
+        numbers = iter(range(len(left)))
+        self.numbers = [-1 if split.left is None else next(numbers) for split in splits]  # in the batch
+        self.places = [(k, i) for k, split in enumerate(splits) for i in range(len(split.chain.calls))]
+        parcel = engine.parcel(office.problem.model, pairs.core)
+        came = self._came if office.log is not None else None
+        self.batch = Batch(engine, parcel, left, lost=self._lost, name=self._name, came=came)
         self.answers: list[Answer] = []
         self.next = 0
         if hasattr(self.model, "each"):
@@ -47,36 +66,46 @@ class Desk:
 
     @classmethod
     def of(
-        cls, office: Office, due: list[Due], states: States, actions: IntArray, noise: FloatArray | None,
+        cls, office: Office, model: Any, due: list[Due], states: States, actions: IntArray, noise: FloatArray | None,
         index: IntArray | None,
     ) -> Desk | None:  # fmt: skip
         """A desk for these calls; None if workers do not pay. `index [n]`: the pairs' numbers, if they are core pairs."""
 
-        def call(where: slice) -> Call:
+        def call(where: slice, at: int) -> Call:
             given = None if noise is None else noise[where]
             if index is not None:
-                return Call(index[where], None, None, given)
-            return Call(None, states[where], actions[where], given)
+                return Call(pairs=index[where], states=None, actions=None, noise=given, at=at)
+            return Call(pairs=None, states=states[where], actions=actions[where], noise=given, at=at)
 
-        engine = office.engine
+        engine, pairs = office.engine, Pairs(office.core if index is not None else None)
         assert engine is not None
-        chains = [Chain(stream, tuple(call(where) for where in group)) for stream, group in _chains(due)]
-        queries = sum(chain.size for chain in chains)
-        if not queries or not engine.pays(queries, len(chains)):
+        chains = [Chain(stream, tuple(call(*part) for part in group)) for stream, group in _chains(due)]
+        splits = [_split(model, chain, pairs) for chain in chains]
+        left = [split.left for split in splits if split.left is not None]
+        queries = sum(chain.size for chain in left)
+        if not queries or not engine.pays(queries, len(left)):
             return None
-        return cls(office, chains, index)
+        return cls(office, model, splits, pairs)
 
     def _name(self, chain: Chain) -> str:
-        call = chain.calls[0]
-        if call.pairs is not None:
-            core = self.office.core
-            states, actions = core.states[call.pairs], core.actions[call.pairs]
-        else:
-            states, actions = call.states, call.actions
+        states, actions = self.pairs.of(chain.calls[0])
         return self.office.problem.names.pair_said(states[0], actions[0])
 
     def _lost(self, queries: int) -> None:
         self.office.lost += queries
+
+    def _came(self, chain: Chain, answers: list[Answer]) -> None:
+        """Write answers down when they have come, whether or not it is their turn."""
+        before = None if chain.stream is None else snapshot(chain.stream)
+        for call, answer in zip(chain.calls, answers, strict=False):
+            states, actions = self.pairs.of(call)
+            if isinstance(answer.value, list) and before is not None:
+                n = len(answer.value)
+                self.model.keep_each(before, call.at, states[:n], actions[:n], answer.value)
+            elif answer.error is None:
+                after = () if answer.after is None else (answer.after,)
+                self.model.keep(_asked(call, before, states, actions), answer.value, after)
+            before = answer.after
 
     # What a model does.
 
@@ -86,9 +115,11 @@ class Desk:
         return self._value(answer)
 
     def step_with(self, states: States, actions: IntArray, noise: FloatArray) -> Any:
-        if self.next >= len(self.places) or len(actions) != self._due_size():
-            return self.model.step_with(states, actions, noise)  # a few pairs again, to compare
         return self._value(self._answer())
+
+    def step_again(self, states: States, actions: IntArray, noise: FloatArray) -> Any:
+        """A few pairs again, to compare: here, by the model itself."""
+        return getattr(self.model, "step_again", self.model.step_with)(states, actions, noise)
 
     def _each(self, stream: np.random.Generator, states: States, actions: IntArray) -> Iterator[Any]:
         answer = self._answer()
@@ -101,16 +132,21 @@ class Desk:
         """Take back what nobody will ask for."""
         self.batch.close()
 
-    def _due_size(self) -> int:
-        k, i = self.places[self.next]
-        return self.batch.chains[k].calls[i].size
-
     def _answer(self) -> Answer:
         k, i = self.places[self.next]
         self.next += 1
-        if i == 0:
-            self.answers = self.batch.take(k)
-        return self.answers[i]
+        known, begun = self.splits[k].known, self.splits[k].begun
+        if i <= len(known) and self.office.log is not None:
+            self.office.log.known += self.splits[k].chain.calls[i].size if i < len(known) else len(begun)
+        if i < len(known):
+            return known[i]
+        if i == len(known):
+            first, *rest = self.batch.take(self.numbers[k])
+            self.answers = [
+                first._replace(value=begun + first.value) if begun and first.value is not None else first,
+                *rest,
+            ]
+        return self.answers[i - len(known)]
 
     def _value(self, answer: Answer) -> Any:
         if answer.drawn:
@@ -126,15 +162,88 @@ def _set(stream: np.random.Generator, after: Snapshot | None) -> None:
         rewind(stream, after)
 
 
-def _chains(due: list[Due]) -> Iterator[tuple[Any, list[slice]]]:
+class Pairs:
+    """The pairs of calls, which name core pairs by number."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+
+    def of(self, call: Call) -> tuple[States, IntArray]:
+        """States and actions of a call."""
+        if call.pairs is not None:
+            return self.core.states[call.pairs], self.core.actions[call.pairs]
+        assert call.states is not None and call.actions is not None
+        return call.states, call.actions
+
+
+def _split(model: Any, chain: Chain, pairs: Pairs) -> Split:
+    """What the log has of a chain; all of it is left where there is no log."""
+    if not isinstance(model, Recorded):
+        return Split(chain, [], [], chain)
+    known: list[Answer] = []
+    before = None if chain.stream is None else snapshot(chain.stream)
+    for n, call in enumerate(chain.calls):
+        answer, begun, before = _known(model, call, before, pairs)
+        if answer is None:
+            calls = (_rest(call, len(begun)), *chain.calls[n + 1 :])
+            return Split(chain, known, begun, Chain(_stands(chain.stream, before), calls))
+        known.append(answer)
+    return Split(chain, known, [], None)
+
+
+def _known(
+    model: Recorded, call: Call, before: Snapshot | None, pairs: Pairs
+) -> tuple[Answer | None, list[Any], Snapshot | None]:
+    """The answer to a call, if the log has it, or to its first pairs; and where the stream stands then."""
+    states, actions = pairs.of(call)
+    if before is None or not hasattr(model, "each"):
+        found = model.log.find(_asked(call, before, states, actions))
+        if found is None:
+            return None, [], before
+        after = found.after[0] if found.after else None
+        return Answer((found.rewards, found.next_states), after, None, ()), [], after
+    begun: list[Any] = []
+    for i in range(len(actions)):
+        found = model.log.find(asked(before, call.at + i, states[i : i + 1], actions[i : i + 1]))
+        if found is None:
+            return None, begun, before
+        before = found.after[0]
+        begun.append(((float(found.rewards[0]), found.next_states[0]), before))
+    return Answer(begun, before, None, ()), begun, before
+
+
+def _asked(call: Call, before: Snapshot | None, states: States, actions: IntArray) -> Asked:
+    """What the answer to a call of these pairs is a function of."""
+    if before is not None:
+        return asked(before, call.at, states, actions)
+    assert call.noise is not None
+    return asked_with(call.noise, states, actions)
+
+
+def _rest(call: Call, n: int) -> Call:
+    """A call without its first n pairs."""
+    left: list[Any] = [None if part is None else part[n:] for part in call[:4]]
+    return Call(*left)._replace(at=call.at + n)
+
+
+def _stands(stream: Any, before: Snapshot | None) -> Any:
+    """The stream as it stands there; the stream itself is not moved."""
+    if stream is None or before is None:
+        return None
+    here = copy.deepcopy(stream)
+    rewind(here, before)
+    return here
+
+
+def _chains(due: list[Due]) -> Iterator[tuple[Any, list[tuple[slice, int]]]]:
     """The calls that draw from one stream, one after the other; each call by itself where noise is given."""
-    group: list[slice] = []
+    group: list[tuple[slice, int]] = []
     stream = None
-    for where, own in due:
+    for where, own, at in due:
         if group and (own is None or own is not stream):
             yield stream, group
             group = []
-        group.append(where)
+        group.append((where, at))
         stream = own
     if group:
         yield stream, group
@@ -146,16 +255,17 @@ def at_work(
     index: IntArray | None,
 ) -> Iterator[Iterable[Due]]:  # fmt: skip
     """These calls, while workers stand in for the model, if there are any and the work is worth sending."""
+    model: Any = office.problem.model
+    if office.log is not None:
+        model = Recorded(office)
     desk, calls = None, due
     if office.engine is not None:
         listed = list(due)
-        desk, calls = Desk.of(office, listed, states, actions, noise, index), iter(listed)
-    if desk is None:
-        yield calls
-        return
-    office.guard.model = desk
+        desk, calls = Desk.of(office, model, listed, states, actions, noise, index), iter(listed)
+    office.guard.model = desk or model
     try:
         yield calls
     finally:
         office.guard.model = office.problem.model
-        desk.close()
+        if desk is not None:
+            desk.close()

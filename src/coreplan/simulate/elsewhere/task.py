@@ -44,6 +44,7 @@ class Call(NamedTuple):
     states: States | None  # [n, ...]
     actions: IntArray | None  # [n]
     noise: FloatArray | None  # [n, noise_dimension]; None: it is drawn from the chain's stream
+    at: int = 0  # which query of its block the first pair is
 
     @property
     def size(self) -> int:
