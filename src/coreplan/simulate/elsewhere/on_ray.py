@@ -91,7 +91,9 @@ def _started(library: Any, workers: int, address: str | None) -> None:
 
     def init() -> None:
         more: dict[str, Any] = (
-            {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+            {"address": address}
+            if address
+            else {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         )
         try:
             library.init(configure_logging=False, log_to_driver=False, **more)
