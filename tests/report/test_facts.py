@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ import pytest
 import coreplan
 from coreplan import FileError
 from coreplan.judge import Report
+from coreplan.planners import PLANNERS
 from coreplan.report import Sample, draw_sample, facts_of, measure
+from coreplan.report.explorer import FITTED
 from coreplan.run import CHECK_FILE, RUN_FILE, SAMPLE_FILE, TRACE_FILE
+from helpers.places import ROOT
 from helpers.runs import numpy_problem
 
 
@@ -125,3 +129,9 @@ def test_measuring_costs_what_it_says(tmp_path):
     found = coreplan.plan(problem, budget=600, out=tmp_path)
     assert 0 < measure(tmp_path, problem, found.policy, queries=500) <= 500
     assert measure(tmp_path, problem, found.policy, queries=0) == 0
+
+
+def test_the_planners_whose_scores_are_called_q_values_are_those_that_the_documentation_lists():
+    page = (ROOT / "docs" / "report.md").read_text()
+    (listed,) = re.findall(r"the page calls it so: with (.*?)\.\s", page, flags=re.S)
+    assert PLANNERS.keys() >= FITTED and set(re.findall(r"`([\w-]+)`", listed)) == FITTED

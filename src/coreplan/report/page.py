@@ -108,7 +108,7 @@ def _policy(facts: Facts, data: Any, why: str) -> Html:
     intro = "At every state the policy ranks the actions by their score, phi(x, a) . theta. " + (
         "It is the estimated Q-value, in sums of normalised rewards and up to a constant. "
         if data["score"] == "Q-value"
-        else "With this planner it is no value: only which action has the higher one means something. "
+        else "With this planner it need not be a value: what counts is which action has the higher one. "
     )
     how = (
         "It takes the best."
