@@ -1,6 +1,7 @@
 """The planners. All have the same interface, ask and tell (`protocol.py`); one file or folder per algorithm."""
 
 from .alp import ALP, LRALP
+from .bilinear import Bilinear
 from .confident_lspi import ConfidentLSPI
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
@@ -30,9 +31,11 @@ from .protocol import (
     require_state,
 )
 from .q_learning import QLearning
+from .q_reps import QREPS
 from .refine.planner import Refine
 from .registry import PLANNERS, make_planner, options
 from .rlp import RLP
+from .saddle import Saddle
 from .sampled_lp import SampledLP
 from .search.planner import LARGEST as LARGEST_SEARCH
 from .search.planner import Search
@@ -51,8 +54,10 @@ __all__ = [
     "MORE",
     "PLANNERS",
     "PPQ",
+    "QREPS",
     "RLP",
     "VWLSMDVI",
+    "Bilinear",
     "ConfidentLSPI",
     "ConstrainedSMD",
     "CoreMirror",
@@ -72,6 +77,7 @@ __all__ = [
     "QLearning",
     "ReadOut",
     "Refine",
+    "Saddle",
     "SampledLP",
     "Search",
     "Setup",

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..base import FloatArray, as_count, as_number, as_positive, checks, settle
-from ..features import Sparse, probabilities, scores
+from ..features import Phi, Sparse, entries, probabilities, scores
 from ..sampled import Equations, weighted
 from .lspi import RIDGE
 from .trajectories import OnTrajectories, State
@@ -37,9 +37,9 @@ class InPhases(OnTrajectories):
     def _due(self, state: State) -> bool:
         return state.filled >= self._room
 
-    def _played(self, state: State, phi: Sparse) -> FloatArray:
+    def _played(self, state: State, phi: Phi) -> FloatArray:
         """The probabilities of the policy at states `[n, A, K]`."""
-        p = np.empty(phi.weight.shape[:2])
+        p = np.empty(entries(phi).shape[:2])
         probabilities(phi, state.total, state.scale, p)
         return p
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base import InputError, as_kind, as_text, nearest
 from .alp import ALP, LRALP
+from .bilinear import Bilinear
 from .confident_lspi import ConfidentLSPI
 from .constrained_smd import ConstrainedSMD
 from .core_mirror.planner import CoreMirror
@@ -22,8 +23,10 @@ from .ppq import PPQ
 from .primal_dual.planner import PrimalDual
 from .protocol import Planner
 from .q_learning import QLearning
+from .q_reps import QREPS
 from .refine.planner import Refine
 from .rlp import RLP
+from .saddle import Saddle
 from .sampled_lp import SampledLP
 from .search.planner import Search
 from .tabular_smd import TabularSMD
@@ -33,7 +36,8 @@ OURS = (PlugIn, Grow, Refine, Search, CoreMirror, OptimisticPrimalDual, SampledL
 LOCAL = (CoreStoMP, ConfidentLSPI)  # for one state; for a simulator that is put back to states it was in
 ON_THE_LP = (ALP, RLP, LRALP, TabularSMD, ConstrainedSMD)
 # Of the paper, for comparison: docs/relatives.md.
-RELATIVES = (LSPI, Politex, FittedQ, PPQ, QLearning, DesignLSPI, VWLSMDVI, *ON_THE_LP, *LOCAL)
+ON_SAMPLES = (LSPI, Politex, QREPS, FittedQ, PPQ, QLearning, DesignLSPI, VWLSMDVI, Saddle, Bilinear)
+RELATIVES = (*ON_SAMPLES, *ON_THE_LP, *LOCAL)
 PLANNERS: dict[str, type[Planner]] = {p.name: p for p in (*OURS, *RELATIVES)}
 
 

@@ -3,6 +3,7 @@
 from . import allocation, unseen
 from .beliefs import Beliefs
 from .ends import Ends, completed, exits, noticed, unmoved, which_end
+from .game import Game, into_ball, mirror_prox, raised
 from .grouping import quadratics, supports
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
@@ -65,6 +66,7 @@ __all__ = [
     "Equations",
     "FixedPoint",
     "Found",
+    "Game",
     "Pair",
     "Room",
     "SampledModel",
@@ -101,10 +103,12 @@ __all__ = [
     "grown",
     "initial_features",
     "initial_rows",
+    "into_ball",
     "is_large",
     "kept_gain",
     "losses",
     "lower_mean",
+    "mirror_prox",
     "next_ask",
     "next_features",
     "next_packed",
@@ -116,6 +120,7 @@ __all__ = [
     "noticed",
     "number_of_walks",
     "quadratics",
+    "raised",
     "random_action",
     "repeated_pairs",
     "require_fit",

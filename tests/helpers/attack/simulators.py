@@ -31,8 +31,9 @@ SETTINGS: dict[str, dict[str, Any]] = {  # small enough for a few milliseconds, 
     "ppq": {}, "q-learning": {},
     "alp": {"n_initial": 10}, "rlp": {"constraints": 20}, "lralp": {"groups": 3}, "tabular-smd": {"batch": 8},
     "constrained-smd": {"steps": 2_000},
-    "design-lspi": {}, "vwls-mdvi": {}, "core-stomp": {"n_initial": 5},
+    "core-stomp": {"n_initial": 5},
     "confident-lspi": {"iterations": 2, "length": 1.0},
+    "saddle": {"steps": 50}, "bilinear": {"batch": 8}, "q-reps": {"phases": 3}, "design-lspi": {}, "vwls-mdvi": {},
 }  # fmt: skip
 
 # Those that can work on the tiny problem, whose states are no finite number and whose features are no table.
