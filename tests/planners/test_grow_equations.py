@@ -10,7 +10,7 @@ import pytest
 from coreplan.features import UNAVAILABLE, with_constant
 from coreplan.planners.grow import kernels as frontier
 from coreplan.problem import Sparse
-from coreplan.sampled import WeightedSamples, kept_gain, systems
+from coreplan.sampled import WeightedSamples, halves, kept_gain, systems
 from coreplan.sampled import lstd as lspi
 from helpers.mutants import mutant
 
@@ -101,7 +101,7 @@ def agrees(module=lspi, seed=0, mask=True, ends=False, within=NARROW):
     s = with_ends(samples(seed, mask)) if ends else samples(seed, mask)
     fast, naive = module.Equations(s, D, RIDGE), Naive(s)
     np.testing.assert_allclose(
-        fast.iterate(fast.targets(GAMMA), GAMMA, np.zeros(D + 1), within),
+        fast.iterate(fast.targets(GAMMA), GAMMA, np.zeros(D + 1), within).theta,
         naive.iterate(naive.r, within),
         atol=1e-9,
     )
@@ -109,7 +109,7 @@ def agrees(module=lspi, seed=0, mask=True, ends=False, within=NARROW):
         s.rewards.shape
     )  # after another reward, nothing of the first is left
     theta = naive.iterate(other, WIDE)
-    np.testing.assert_allclose(fast.iterate(other, GAMMA, np.zeros(D + 1), WIDE), theta, atol=1e-9)
+    np.testing.assert_allclose(fast.iterate(other, GAMMA, np.zeros(D + 1), WIDE).theta, theta, atol=1e-9)
     assert fast.gain(theta, GAMMA) == pytest.approx(naive.gain(theta), abs=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_values_stay_where_values_are():
     twice = with_constant(Sparse(phi.index[:, None], 2 * phi.weight[:, None]), 1)
     s = WeightedSamples(with_constant(phi, 1), phi.weight[:, 0], twice, np.ones(40))
     equations = lspi.Equations(s, 1, 1e-4)
-    free = equations.iterate(s.rewards, GAMMA, np.zeros(2), (-np.inf, np.inf))
+    free = equations.iterate(s.rewards, GAMMA, np.zeros(2), (-np.inf, np.inf)).theta
     assert free[0] < 0.0  # rewards grow with the feature, and the fit says that values fall with it
     theta = equations.solve(GAMMA, np.zeros(2))
     assert theta[0] > 0.0 and 0.0 < theta @ [1.0, 1.0] <= 1.0 / (1.0 - GAMMA) + 1.0
@@ -197,9 +197,9 @@ def test_halves_agree_on_much_data_and_not_on_noise():
     rng = np.random.default_rng(1)
     s = samples(2)
     clear = s._replace(rewards=dense(s.phi) @ np.linspace(0, 1, D + 1))
-    assert kept_gain(clear, D, 1e-4, GAMMA) > 0.95
+    assert kept_gain(halves(clear, D, 1e-4), GAMMA) > 0.95
     noise = [s._replace(rewards=rng.standard_normal(N)) for _ in range(20)]
-    kept = [kept_gain(n, D, 1e-4, GAMMA) for n in noise]
+    kept = [kept_gain(halves(n, D, 1e-4), GAMMA) for n in noise]
     assert np.mean(kept) < 0.6 and np.mean(np.array(kept) < 0.8) > 0.7  # seeded
 
 

@@ -41,8 +41,8 @@ _HELPS = {
         "too few to tell", "too few to see", "nothing told apart", "not reached",
     },
     FEATURES: {
-        "no gain", "not verified", "LP at its bounds", "believed and earned disagree", "no better than uniform",
-        "one step of look-ahead is better", "worse than the baseline",
+        "no gain", "did not settle", "not verified", "LP at its bounds", "believed and earned disagree",
+        "no better than uniform", "one step of look-ahead is better", "worse than the baseline",
     },
     CORE: {"not settled", "no estimate", "outside the hull"},
 }  # fmt: skip
@@ -111,6 +111,12 @@ HALVES_DISAGREE = _doubt(
     "halves disagree",
     "Policies fitted on two halves of the samples keep only {kept:.0%} of their gain on each other's half: the samples do "
     "not determine the policy. Raise the budget, or use fewer features.",
+)
+
+FLIPPING = _doubt(
+    "did not settle",
+    "Policy iteration did not settle: its last step still changed {changed:.0%} of the actions at next states, so that the "
+    "features cannot carry the values of what they choose. Refine them, or give others; `horizon` above 1.25 may help.",
 )
 
 NEAR_UNIFORM = _doubt(

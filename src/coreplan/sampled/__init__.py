@@ -8,7 +8,7 @@ from .grouping import quadratics, supports
 from .intervals import curvature, lower_mean
 from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
-from .lstd import Equations, WeightedSamples, differ, greedy, kept_gain
+from .lstd import Equations, WeightedSamples, differ, greedy, halves, kept_gain, resolved
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .pairs import check_features, random_action, stored_pairs, with_next
 from .policy_iteration import LARGE, FixedPoint, SampledModel, by_pair
@@ -101,6 +101,7 @@ __all__ = [
     "gram",
     "greedy",
     "grown",
+    "halves",
     "initial_features",
     "initial_rows",
     "into_ball",
@@ -125,6 +126,7 @@ __all__ = [
     "repeated_pairs",
     "require_fit",
     "rescale",
+    "resolved",
     "share_below",
     "sobol",
     "sobol_points",

@@ -24,6 +24,7 @@ from .systems import NONE, UNIFORM, Choice, Written, is_large, next_values, syst
 
 SETTLED = 0.002  # policy iteration stops when less than this fraction of next actions changes
 MOST = 20  # the most policy iterations
+CYCLE = 8  # of the last iterates, which may be a cycle, so many are kept
 
 
 class WeightedSamples(NamedTuple):
@@ -35,6 +36,18 @@ class WeightedSamples(NamedTuple):
     w: FloatArray  # [N]; 0 for samples that are left out, such as those at an end
     ended: NDArray[np.bool_] | None = None  # [N]: the next state is an end; None: none is
     end_rewards: FloatArray | None = None  # [N]: r_x, the reward at that end; 0 if it is none
+
+
+class Iterated(NamedTuple):
+    """The result of policy iteration, which need not settle: with features that do not fit it may go round in a cycle."""
+
+    thetas: list[FloatArray]  # the last iterates [d + 1], at most `CYCLE`; the last one last
+    changed: float  # the share of the next actions that the last iteration changed
+
+    @property
+    def theta(self) -> FloatArray:
+        """The last iterate."""
+        return self.thetas[-1]
 
 
 @njit(cache=True, nogil=True)
@@ -129,8 +142,8 @@ class Equations:
 
     def iterate(
         self, targets: FloatArray, discount: float, start: FloatArray, within: tuple[float, float]
-    ) -> FloatArray:
-        """Policy iteration by LSTD-Q, starting with the greedy policy of `start [d + 1]`; returns the last theta.
+    ) -> Iterated:
+        """Policy iteration by LSTD-Q, starting with the greedy policy of `start [d + 1]`.
 
         `targets [N]` are the rewards with what ends add to them (see `targets`), or any others. `within` are the smallest
         and the largest reward of one step: no state is worth less than the one for ever, or more than the other. Where
@@ -141,18 +154,24 @@ class Equations:
         choice, value, theta = np.empty(len(self.w), dtype=np.int64), np.empty(len(self.w)), start
         free = (-np.inf, np.inf) if not start.any() else (low, high)
         _bounded(self.samples.next_phi, start, self.ended, *free, choice, value)
+        thetas, changed = [], 0.0
         for _ in range(MOST):
             b = self._moment(targets + discount * value)
             theta = self.system.solve(choice, self.penalty, b, discount, theta)
             new = np.empty_like(choice)
             _bounded(self.samples.next_phi, theta, self.ended, low, high, new, value)
             changed = float(self.w[new != choice].sum())
+            thetas.append(theta)
             choice = new
             if changed < SETTLED:
                 break
-        return theta
+        return Iterated(thetas[-CYCLE:], changed)
 
     def solve(self, discount: float, start: FloatArray) -> FloatArray:
+        """The last iterate of policy iteration for the samples' own rewards."""
+        return self.solve_all(discount, start).theta
+
+    def solve_all(self, discount: float, start: FloatArray) -> Iterated:
         """Policy iteration for the samples' own rewards."""
         r = self.samples.rewards
         return self.iterate(self.targets(discount), discount, start, (float(r.min()), float(r.max())))
@@ -227,16 +246,33 @@ def _mean_size(diagonal: FloatArray, large: bool) -> float:
     return (float(counted.mean()) if len(counted) else 0.0) or 1.0
 
 
-def kept_gain(samples: WeightedSamples, dimension: int, ridge: float, discount: float) -> float:
-    """Fit one policy on each half of the samples; the fraction of their gain that they keep on each other's half.
+def halves(samples: WeightedSamples, dimension: int, ridge: float) -> list[Equations]:
+    """The equations of two halves of the samples.
 
-    It is near 1 if there are enough samples; policies that fit noise keep little. Neighbouring samples come from the same
-    chain, so the samples are cut into twenty blocks that go to the halves in turn; the others have weight 0.
+    Neighbouring samples come from the same chain, so they are cut into twenty blocks that go to the halves in turn; the
+    others have weight 0.
     """
     n = len(samples.w)
     half = np.arange(n) * 20 // n % 2
-    parts = [Equations(samples._replace(w=samples.w * (half == k)), dimension, ridge) for k in (0, 1)]
-    thetas = [e.solve(discount, np.zeros(e.size)) for e in parts]
+    return [Equations(samples._replace(w=samples.w * (half == k)), dimension, ridge) for k in (0, 1)]
+
+
+def kept_gain(parts: list[Equations], discount: float) -> float:
+    """Fit one policy on each of two `halves` of the samples; the fraction of their gain that they keep on the other's half.
+
+    It is near 1 if there are enough samples; policies that fit noise keep little.
+    """
+    thetas, rewards = [e.solve(discount, np.zeros(e.size)) for e in parts], parts[0].samples.rewards
     own = sum(e.gain(theta, discount) for e, theta in zip(parts, thetas, strict=True))
     other = sum(e.gain(theta, discount) for e, theta in zip(parts, reversed(thetas), strict=True))
-    return other / own if own > 1e-9 * float(np.ptp(samples.rewards)) / (1.0 - discount) else 0.0
+    return other / own if own > 1e-9 * float(np.ptp(rewards)) / (1.0 - discount) else 0.0
+
+
+def resolved(parts: list[Equations], thetas: list[FloatArray], discount: float) -> FloatArray:
+    """Of iterates that did not settle the one that is best on both halves of the samples, if it beats the last one there.
+
+    Their own values cannot tell: each is fitted to the policy before it.
+    """
+    gains = np.array([[e.gain(theta, discount) for e in parts] for theta in thetas])  # [c, 2]
+    lead = (gains - gains[-1]).min(axis=1)
+    return thetas[int(np.argmax(lead))] if lead.max() > 0.0 else thetas[-1]

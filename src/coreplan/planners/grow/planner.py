@@ -19,9 +19,11 @@ from ...sampled import (
     differ,
     gram,
     greedy,
+    halves,
     kept_gain,
     random_action,
     require_fit,
+    resolved,
     stored_pairs,
     which_end,
 )
@@ -59,6 +61,9 @@ LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
 NOISY, NOISELESS = 1e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
 BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
+FLIPPING = (
+    0.05  # policy iteration has not settled if its last step changed more than this share of next actions
+)
 QUICK = 600  # up to this dimension the frontier is updated at every step: d x d numbers per sample
 
 
@@ -134,7 +139,7 @@ class Grow(Racing):
         return State(
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
             leverage=math.inf, S=first_S(d1 - 1), gram=no_gram(d1 - 1), end_index=indices,
-            end_weight=weights, end_rewards=none, gain_kept=1.0, phase=GATHER, random=-1, raced=0,
+            end_weight=weights, end_rewards=none, gain_kept=1.0, changed=0.0, phase=GATHER, random=-1, raced=0,
             began=0, recent=np.zeros((0, d1)), rivals=np.zeros((0, d1)), scores=none, counts=no_int, pool_states=none,
             pool_index=indices, pool_weight=weights, run_live=no_int, run_rival=no_int, run_start=no_int, run_step=0,
             run_sum=none, run_states=none, run_index=indices, run_weight=weights, run_done=np.zeros((0, 0)), kind=no_int,
@@ -247,7 +252,8 @@ class Grow(Racing):
         s, ridge = samples(state, n), self._ridge(state)
         equations = Equations(s, setup.dimension, ridge)
         discount = max(0.0, 1 - self.horizon * (1 - setup.discount))
-        theta = equations.solve(discount, state.theta)
+        found = equations.solve_all(discount, state.theta)
+        theta = found.theta
         new = slice(state.solved, n)
         gram(Sparse(s.phi.index[new], s.phi.weight[new]), np.ones(new.stop - new.start), state.gram)
         k = s.phi.weight.shape[1]
@@ -265,11 +271,14 @@ class Grow(Racing):
             leverage=float(state.doubt[:n].max()),
         )
         if self.size(state) is None:
-            state = state._replace(gain_kept=float(kept_gain(s, setup.dimension, ridge, discount)))
+            parts = halves(s, setup.dimension, ridge)
+            if found.changed > FLIPPING:
+                state = state._replace(theta=resolved(parts, found.thetas, discount))
+            state = state._replace(gain_kept=float(kept_gain(parts, discount)), changed=found.changed)
             return self._to_the_race(state, s)
         bonus = uncertainty(s.phi, inverse(state.gram, n, k, floor=0.01))
         return self._sent(
-            state._replace(curious=equations.iterate(bonus, discount, state.curious, (0.0, 1.0)))
+            state._replace(curious=equations.iterate(bonus, discount, state.curious, (0.0, 1.0)).theta)
         )
 
     def _ridge(self, state: State) -> float:
@@ -349,7 +358,8 @@ class Grow(Racing):
             return doubts.no_gain(alike(*stored_pairs(state, min(n, 4096))[1]))
         if state.gain_kept < KEPT and choice:
             return doubts.HALVES_DISAGREE(kept=state.gain_kept)
-        return None
+        raced = len(state.rivals) > 1  # rollouts have chosen
+        return doubts.FLIPPING(changed=state.changed) if state.changed > FLIPPING and not raced else None
 
     def saved(self, state: State) -> State:
         return state._replace(**{name: getattr(state, name)[: state.filled] for name in STORED})

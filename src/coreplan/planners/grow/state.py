@@ -47,6 +47,7 @@ class State(NamedTuple):
     end_weight: FloatArray
     end_rewards: FloatArray  # [e]
     gain_kept: float  # the fraction of their gain that policies of half the samples keep on the other half; at the end
+    changed: float  # the share of next actions that the last step of policy iteration changed; at the end
     phase: int
     random: int  # 1 if the simulator has shown noise, 0 if not, -1 before the first solve
     raced: int  # queries of races
