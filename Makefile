@@ -4,10 +4,14 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DIST := .venv-dist
 
-.PHONY: demo test test-all test-long test-apart test-oldest lint docs docs-links dist clean
+.PHONY: bench demo test test-all test-long test-apart test-oldest lint docs docs-links dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/coreplan plan random-linear --epsilon 1%
+
+# All planners on the built-in problems, in under an hour on two cores; the tables of docs/benchmarks.md come from it.
+bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/standing.py --jobs 2
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -113,6 +113,15 @@ def test_perishable_inventory_against_the_published_costs():
     check_perishable(perishable_inventory, V, Q)
 
 
+def test_perishable_inventory_is_a_function_of_its_noise():
+    """A step by given noise is the step that draws the same numbers, bit by bit."""
+    model, rng = coreplan.make("perishable-inventory:life=3").model, np.random.default_rng(0)
+    x, a = model.initial(rng, 50) + rng.random((50, 4)), rng.integers(0, 11, 50)
+    drawn = model.step(np.random.default_rng(3), x, a)
+    given = model.step_with(x, a, np.random.default_rng(3).random((50, 1)))
+    assert all((one == two).all() for one, two in zip(drawn, given, strict=True))
+
+
 def test_perishable_reward_range_is_attained():
     problem = coreplan.make("perishable-inventory")
     rng = np.random.default_rng(0)
@@ -200,7 +209,7 @@ def test_goods_one_by_one():
 
 SHELF_FAULTS = {
     "the youngest is sold first": ("range(1, life):", "range(life - 1, 0, -1):"),
-    "disposal is free": ("disposal * max(states[n, 0] - d, 0.0)", "0.0 * d"),
+    "disposal is free": ("disposal * max(x[0] - d, 0.0)", "0.0 * d"),
     "a backlog without limit": ("-= min(open_, limit)", "-= open_"),
     "arrives a period late": ("purchase * discount**lead\n", "purchase * discount ** (lead + 1)\n"),
 }

@@ -44,26 +44,37 @@ def _initial(rng, data, states):
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):
+def _period(data, x, a, u, y):
+    """One period with the demand's quantile u: the next state in y, and the reward."""
     costs, demand, _, life, limit = data
     purchase, holding, backlog, disposal, lost = costs
-    D = states.shape[1]
+    D = len(x)
+    d = _demand(u, demand[0], demand[1], demand[2])
+    open_ = max(d - x[0], 0.0)  # demand and backlog that the oldest stock does not serve
+    kept = 0.0
+    for i in range(1, life):  # the next oldest serves what is open, and is a period older afterwards
+        left = max(x[i] - open_, 0.0)
+        open_ = max(open_ - x[i], 0.0)
+        y[i - 1] = left
+        kept += left
+    for i in range(life, D):  # what is on its way is a period closer
+        y[i - 1] = x[i]
+    y[D - 1] = a
+    y[0] -= min(open_, limit)
+    cost = purchase * a + holding * kept + backlog * open_
+    return -(cost + (disposal * max(x[0] - d, 0.0) + lost * max(open_ - limit, 0.0)))
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
-        d, a = _demand(rng.random(), demand[0], demand[1], demand[2]), float(actions[n])
-        open_ = max(d - states[n, 0], 0.0)  # demand and backlog that the oldest stock does not serve
-        kept = 0.0
-        for i in range(1, life):  # the next oldest serves what is open, and is a period older afterwards
-            left = max(states[n, i] - open_, 0.0)
-            open_ = max(open_ - states[n, i], 0.0)
-            next_states[n, i - 1] = left
-            kept += left
-        for i in range(life, D):  # what is on its way is a period closer
-            next_states[n, i - 1] = states[n, i]
-        next_states[n, D - 1] = a
-        next_states[n, 0] -= min(open_, limit)
-        cost = purchase * a + holding * kept + backlog * open_
-        cost += disposal * max(states[n, 0] - d, 0.0) + lost * max(open_ - limit, 0.0)
-        rewards[n] = -cost
+        rewards[n] = _period(data, states[n], float(actions[n]), rng.random(), next_states[n])
+
+
+@njit(cache=True, nogil=True)
+def _step_with(data, states, actions, noise, rewards, next_states):
+    for n in range(states.shape[0]):
+        rewards[n] = _period(data, states[n], float(actions[n]), noise[n, 0], next_states[n])
 
 
 def base_stock(level: int, orders: int) -> Callable[[States], IntArray]:
@@ -147,7 +158,16 @@ def perishable_inventory(
     costs = (price, holding, backlog, disposal, lost)
     data = (costs, (mean, std, most), float(min(round(mean), orders)), life, limit)
     return Problem(
-        model=CompiledModel(A, _initial, _step, data, state_shape=(D,), state_dtype=np.float64),
+        model=CompiledModel(
+            A,
+            _initial,
+            _step,
+            data,
+            state_shape=(D,),
+            state_dtype=np.float64,
+            noise_kernel=_step_with,
+            noise_dimension=1,
+        ),
         features=phi,
         discount=discount,
         reward_range=(-worst, 0.0),
