@@ -157,7 +157,7 @@ def test_after_a_fault_only_what_was_not_answered_is_paid(executor, tmp_path):
 def test_planners_that_sweep_share_their_answers(tmp_path):
     log, m = tmp_path / "q.log", 12
     more = {"budget": 20 * m, "reality": 0}
-    assert outcome(Paid(), PlugIn(noise="independent"), log=log, **more)[1] == 20 * m
+    assert outcome(Paid(), PlugIn(noise="independent", samples=20), log=log, **more)[1] == 20 * m
     for planner in (SampledLP(n_initial=10), CoreMirror()):
         alone = outcome(Paid(), planner, **more)[0]
         same, paid, known = outcome(Paid(), planner, log=log, **more)

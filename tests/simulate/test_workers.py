@@ -11,6 +11,7 @@ import pytest
 import coreplan
 from coreplan.executors import processes
 from coreplan.planners import PLANNERS
+from coreplan.simulate import read_log
 from helpers.executors import walk
 
 BUDGET = 600
@@ -23,30 +24,12 @@ def bits(executor=None, planner="plug-in", problem=None, **more):
     return result.policy.theta.tobytes(), result.queries, result.initial_draws
 
 
-def sabotaged(folder, sabotage, times):
-    """The walk, whose simulator is sabotaged at some of its calls: each time that a file can be taken away."""
-    problem = walk()
-    step = problem.model._step
-    for n in range(times):
-        (folder / f"{n}").touch()
-
-    def harmed(rng, x, a):
-        if x == 3:
-            for n in range(times):
-                try:
-                    os.unlink(folder / f"{n}")
-                except FileNotFoundError:
-                    continue
-                sabotage()
-                break
-        return step(rng, x, a)
-
-    problem.model._step = harmed
-    return problem
-
-
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail():
+    raise OSError("the licence server did not answer")
 
 
 def hang():
@@ -64,14 +47,31 @@ def test_every_planner_gets_the_same_bits_from_processes(workers):
 
 
 @pytest.mark.long
-def test_ten_workers_killed_one_that_hangs_and_the_same_bits(tmp_path):
-    engine = processes(2, timeout=2.0, retries=10)  # all of these faults may meet the same pairs
-    for folder, harm, times in (("killed", kill, 10), ("hung", hang, 1)):
-        (tmp_path / folder).mkdir()
-        problem = sabotaged(tmp_path / folder, harm, times)
-        assert bits(engine, problem=problem) == bits()
-        assert not list((tmp_path / folder).iterdir())
+def test_ten_workers_killed_one_that_hangs_one_exception_the_same_bits_and_every_answer_once(tmp_path):
+    problem = walk()
+    step, harms = problem.model._step, [*[kill] * 10, hang, fail]
+    for n in range(len(harms)):
+        (tmp_path / str(n)).touch()
+
+    def harmed(rng, x, a):
+        if x == 3:  # each harm is done once: by whoever takes its file away
+            for n, harm in enumerate(harms):
+                try:
+                    os.unlink(tmp_path / str(n))
+                except FileNotFoundError:
+                    continue
+                harm()
+                break
+        return step(rng, x, a)
+
+    problem.model._step = harmed
+    engine = processes(2, timeout=2.0, retries=len(harms))  # all of these faults may meet the same pairs
+    found = bits(engine, problem=problem, log=tmp_path / "q.log")
     engine.shut()
+    assert found == bits()
+    assert not [name for name in os.listdir(tmp_path) if name.isdigit()], "every harm was done"
+    report = read_log(tmp_path / "q.log")
+    assert report.good and report.queries == found[1], "every answer is in the log, once"
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from ...base import ExecutorError, InputError, as_text, shown, text_of
 from .engine import Engine
 
 _PATIENCE = 30.0  # seconds for a cluster to answer; Ray itself has no limit
+_START = 120.0  # seconds for Ray to start on this machine, which may be busy
 
 
 def ray(
@@ -88,26 +89,30 @@ def _started(library: Any, workers: int, address: str | None) -> None:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     failed: list[BaseException] = []
+    answered = threading.Event()
 
     def init() -> None:
-        more: dict[str, Any] = (
-            {"address": address}
-            if address
-            else {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        )
+        more: dict[str, Any] = {"address": address}
+        if address is None:  # one of our own, even if there is another one on this machine
+            more = {
+                "address": "local",
+                "num_cpus": workers,
+                "include_dashboard": False,
+                "_node_ip_address": "127.0.0.1",
+            }
         try:
             library.init(configure_logging=False, log_to_driver=False, **more)
         except BaseException as error:  # handed to the thread that waits
             failed.append(error)
+        answered.set()
+        threading.Event().wait()  # for ever: the system ends Ray's own processes when the thread that began them ends
 
-    thread = threading.Thread(target=init, daemon=True, name="ray.init")
-    thread.start()
-    thread.join(_PATIENCE)
-    if thread.is_alive():
+    threading.Thread(target=init, daemon=True, name="ray.init").start()
+    if not answered.wait(_START if address is None else _PATIENCE):
         raise ExecutorError(
             f"The Ray cluster at {shown(address)} did not answer within {_PATIENCE:g} s. Is it running, and reachable?"
             if address
-            else f"Ray did not start within {_PATIENCE:g} s on this machine. Try `processes`."
+            else f"Ray did not start within {_START:g} s on this machine. Try `processes`."
         )
     if failed:
         where = f"The Ray cluster at {shown(address)}" if address else "Ray"
