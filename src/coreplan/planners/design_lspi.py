@@ -46,9 +46,8 @@ class DesignLSPI(Planner):
         theta <- argmin sum_j rho_j (phi_j . theta - q_j)^2,  pi(x) = argmax_a phi(x, a) . theta.
 
     *Setting*: a generative model, and values of ALL policies that are linear up to eps_pi; no other assumption on
-    transitions, where backups of linear functions need not be linear. *Rate*: the loss is at most
-    O(sqrt(d) eps_pi H^2) and what is asked for beyond it, eps' in values that reach H, with about d H^4 / eps'^2 rollouts'
-    steps times H^4 (no optimality is claimed); the factor sqrt(d) is the design's, and cannot be avoided.
+    transitions, where backups of linear functions need not be linear. *Rate*: a loss of
+    O(sqrt(d) eps_pi H^2) in values that reach H, from about d H^4 / eps_pi^2 queries; the factor sqrt(d) is the design's.
 
     *Departures*: the design is over the core pairs instead of all pairs: its leverage on their convex hull is no larger. The
     first policy is uniform, not arbitrary. The paper's K and L follow from eps'; here they follow from the budget.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..base import FloatArray, InputError, as_choice, as_count, as_positive, checks, settle
+from ..sampled import raised
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
@@ -143,7 +144,7 @@ class TabularSMD(Planner):
         )
         eta_v, eta_mu = self._rates
         v = np.clip(state.v - eta_v * g_v, 0.0, 1 / (1 - self.setup.discount))
-        mu = ascend(state.mu, -eta_mu * g_mu)
+        mu = raised(state.mu, -eta_mu * g_mu)
         return State(v=v, mu=mu, v_sum=state.v_sum + v, mu_sum=state.mu_sum + mu, steps=state.steps + 1)
 
     @property
@@ -204,9 +205,3 @@ def gradient_mu(
     """The mean of m (v(x) - gamma v(y) - r + shift) e_xa, `[m]`."""
     bracket = v[table.of[pairs]] - gamma * v[y] - rewards + shift
     return np.asarray(np.bincount(pairs, bracket, table.m) * (table.m / len(pairs)), dtype=np.float64)
-
-
-def ascend(mu: FloatArray, exponent: FloatArray) -> FloatArray:
-    """mu exp(exponent), normalised, and kept above zero."""
-    out = np.maximum(mu * np.exp(exponent - exponent.max()), 1e-300)
-    return np.asarray(out / out.sum(), dtype=np.float64)
