@@ -1,6 +1,6 @@
 """Mutation testing of the mathematics: which small changes of the source does no test notice?
 
-    python benchmarks/mutation.py [--parts theory lp core kernels certificate] [--sample 12] [--seed 1]
+    python benchmarks/mutation.py [--parts theory lp core kernels certificate] [--sample 12] [--seed 1] [--again wider]
     python benchmarks/mutation.py --report
 
 A mutant is a module with one small change: another operator, comparison, number or function, a condition that is
@@ -123,6 +123,17 @@ PARTS: dict[str, dict[str, Tests]] = {
     },
 }  # fmt: skip
 CALLERS = {"core.frame": ("core.coverage",), "core.nearest": ("core.coverage",)}
+
+# The tests of a part that a mutant meets if it survives those of its module.
+WIDER = {
+    "theory": Tests((T + "definitions.py", T + "lp.py", T + "saddle.py", T + "bellman.py", T + "tables.py",
+                     T + "theorem.py", *holds("lp_pairs", "footnote", "duality_to_suboptimality")),
+                    INTACT + " and not thousand"),
+    "lp": Tests((T + "lp.py", "tests/planners/test_sampled_lp.py", *holds("lp_pairs")), INTACT + " and not thousand"),
+    "core": Tests(("tests/core", "tests/simulate/test_inputs.py", "tests/planners/test_contract.py")),
+    "kernels": Tests(("tests/planners/test_masks.py", "tests/planners/test_contract.py")),
+    "certificate": Tests(("tests/judge",)),
+}  # fmt: skip
 
 # The changes.
 
@@ -312,28 +323,39 @@ def _path(module: str) -> Path:
 # The pass, and what is said of it.
 
 
-def run(parts: Iterable[str], sample: int, seed: int, store: Path, log: Path) -> None:
+def run(parts: Iterable[str], sample: int, seed: int, again: str, store: Path, log: Path) -> None:
     for name in ("numpy", "scipy.optimize", "scipy.sparse.linalg", "numba", "pytest", "hypothesis"):
         importlib.import_module(name)  # once, not in every child
     found = json.loads(store.read_text()) if store.exists() else {}
-    for module, tests in ((m, t) for part in parts for m, t in PARTS[part].items() if _path(m).exists()):
+
+    def save() -> None:
+        store.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+    todo = ((part, m, t) for part in parts for m, t in PARTS[part].items() if _path(m).exists())
+    for part, module, tests in todo:
         tree = ast.parse(_path(module).read_text())
         ways = places(tree)
         wanted = [mutate(tree, place) for place in chosen(ways, sample, f"{seed}:{module}")]
         here = found.setdefault(module, {"places": len(ways), "mutants": {}})
         here["places"] = len(ways)
-        todo = [(text, words) for text, words in wanted if words not in here["mutants"]]
-        if not todo:
-            continue
+        fresh = [(text, words) for text, words in wanted if words not in here["mutants"]]
+        left = [(text, words) for text, words in wanted if here["mutants"].get(words) == "survived" and again]
+        _meet(module, fresh, tests, here["mutants"], log, save)
+        _meet(module, left, WIDER[part] if again == "wider" else tests, here["mutants"], log, save)
+
+
+def _meet(module: str, mutants: list[tuple[str, str]], tests: Tests, found: dict, log: Path, save) -> None:
+    """Run tests on mutants, and keep the outcomes in `found`."""
+    if mutants:
         state, seconds = outcome(module, None, tests, 900.0, log)
         if state != "survived":
             print(f"{module}: its tests fail without a mutant, see {log}", flush=True)
-            continue
-        for text, words in todo:
-            state, took = outcome(module, text, tests, 5 * seconds + 60, log)
-            here["mutants"][words] = state
-            store.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-            print(f"{module} {words}: {state} ({took:.1f} s of {seconds:.1f})", flush=True)
+            return
+    for text, words in mutants:
+        state, took = outcome(module, text, tests, 5 * seconds + 60, log)
+        found[words] = state
+        save()
+        print(f"{module} {words}: {state} ({took:.1f} s of {seconds:.1f})", flush=True)
 
 
 def wilson(killed: int, n: int, z: float = 1.96) -> tuple[float, float]:
@@ -352,18 +374,23 @@ def report(store: Path) -> str:
         "`python benchmarks/mutation.py`: a random sample of small changes of the source, each tested by the module's",
         "own few tests. Killed: a test failed, or the time was over. Intervals are Wilson's, 95%. How a change is made,",
         "and which tests are run, stands in the program.", "",
-        "| part | modules | places | mutants | killed | share | 95% |", "|---|---|---|---|---|---|---|",
+        "| part | modules | places | mutants | same program | killed of the others | share | 95% |",
+        "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     survivors = []
     for part, modules in PARTS.items():
         rows = {m: found[m] for m in modules if m in found and found[m]["mutants"]}
         if not rows:
             continue
-        states = [s for row in rows.values() for s in row["mutants"].values()]
-        n, killed = len(states), sum(s != "survived" for s in states)
+        states = {f"{m} {w}": s for m, row in rows.items() for w, s in row["mutants"].items()}
+        same = sum(
+            reasons.get(key, "").startswith("the same") for key, s in states.items() if s == "survived"
+        )
+        n, killed = len(states) - same, sum(s != "survived" for s in states.values())
         low, high = wilson(killed, n)
+        places_of = sum(row["places"] for row in rows.values())
         lines.append(
-            f"| {part} | {len(rows)} | {sum(r['places'] for r in rows.values())} | {n} | {killed} | {killed / n:.0%} "
+            f"| {part} | {len(rows)} | {places_of} | {len(states)} | {same} | {killed} | {killed / n:.0%} "
             f"| {low:.0%} to {high:.0%} |"
         )
         survivors += [(m, w) for m, row in rows.items() for w, s in row["mutants"].items() if s == "survived"]
@@ -382,11 +409,13 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=12, help="places per module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "mutation.log")
+    more = "survivors so far meet their module's tests again, or more tests of their part"
+    parser.add_argument("--again", default="", choices=["own", "wider"], help=more)
     parser.add_argument("--report", action="store_true", help="write mutation.md from the results so far")
     args = parser.parse_args()
     store = RESULTS / "mutation.json"
     if not args.report:
-        run(args.parts, args.sample, args.seed, store, args.log)
+        run(args.parts, args.sample, args.seed, args.again, store, args.log)
     (RESULTS / "mutation.md").write_text(report(store))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from coreplan.core import Frame, convex_coefficients, hull_distances
+from coreplan.core import Frame, column_sizes, convex_coefficients, hull, hull_distances, into
 from coreplan.problem import Sparse
 
 
@@ -74,3 +74,35 @@ def test_hull_distances_against_wolfe(units, sparse):
 
 def test_repeated_unit_vectors_are_not_a_simplex():
     assert Frame(np.eye(3)[[0, 0, 1]], 3).units is None and Frame(2 * np.eye(3), 3).units is None
+
+
+def test_the_size_of_a_column():
+    """Its range over all batches; of a constant its size, of nothing 1."""
+    a = np.array([[-1.0, 3.0, 0.0, 1.0], [4.0, 3.0, 0.0, -6.0]])
+    b = np.array([[2.0, 3.0, 0.0, 2.0]])
+    np.testing.assert_allclose(column_sizes(4, a, b), [5.0, 3.0, 1.0, 8.0])
+
+
+@pytest.mark.parametrize(
+    ("row", "distance"),
+    [
+        ([1.5, -0.5], 0.5**0.5),
+        ([0.5, 0.5], 0.0),
+        ([0.0, 0.0], 0.5**0.5),
+        ([2.0, 0.0], 1.0),
+        ([-1.0, 2.0], 2**0.5),
+    ],
+)
+def test_the_distance_from_the_simplex_by_hand(row, distance):
+    """A row with sum 1 and a negative entry lies in the plane of the simplex and outside of it."""
+    found = hull._to_simplex(np.array(row), np.arange(2), np.ones(2))
+    assert found == pytest.approx(distance)
+
+
+def test_features_in_reduced_coordinates_are_themselves_where_nothing_is_reduced():
+    f, out = np.array([1.0, -2.0, 3.0]), np.zeros(3)
+    into(f, np.empty((0, 0)), out)
+    np.testing.assert_array_equal(out, f)
+    W = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    into(f, W, out[:2])
+    np.testing.assert_allclose(out[:2], W.T @ f)

@@ -139,3 +139,17 @@ def test_pools_and_checks_keep_to_the_mask():
     ):
         assert mask(pool.states)[np.arange(len(pool)), pool.actions].all()
     assert coreplan.check(problem, queries=2000)["hull error"].light == "green"
+
+
+def test_a_box_needs_every_end_in_order():
+    problem = coreplan.make("mountain-car")
+    for low, high in (([0.0, 1.0], [1.0, 0.0]), ([0.0, np.nan], [1.0, 1.0]), ([0.0, 0.0], [1.0, np.inf])):
+        with pytest.raises(coreplan.InputError, match="low <= high"):
+            uniform_pool(problem, 10, box=(np.array(low), np.array(high)))
+
+
+def test_sparse_features_of_a_pool_need_good_indices():
+    index, weight = np.zeros((3, 2), dtype=np.int64), np.ones((3, 2))
+    for bad in (index[:2], index - 1, index.astype(float)):
+        with pytest.raises(coreplan.InputError, match="indices not negative"):
+            pools._features(Sparse(bad, weight), 3)

@@ -210,3 +210,10 @@ def test_default_D_grows_with_the_number_of_core_pairs():
     skew = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.25]])
     want = np.linalg.norm(np.linalg.pinv(skew), 2) * math.sqrt(3) / 0.2
     assert default_D(skew, 2, 0.8) == pytest.approx(want)
+
+
+def test_the_conditional_entropy_refuses_what_is_no_policy():
+    e, good = two_states(np.ones((2, 2, 1)), ([0], [0])), np.full((2, 2), 0.5)
+    for pi, pi1 in ((good * 0.5, good), (good, good * 0.5), (good[:1], good)):
+        with pytest.raises(coreplan.InputError):
+            conditional_entropy(e, pi, pi1)

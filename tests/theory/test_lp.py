@@ -13,6 +13,7 @@ import coreplan
 from coreplan.core import CoreSet
 from coreplan.problem import Tabular, all_pairs, one_hot, table_features, tabular_model
 from coreplan.sampled import FORMS, SolverError, UnboundedError, verified
+from coreplan.sampled import lp as sampled_lp
 from coreplan.theory import PAIRS, Enumerated, occupancy, optimal, solve
 
 
@@ -137,3 +138,43 @@ def test_a_dual_point_that_violates_its_constraints_costs_what_it_may_hide():
     assert verified.gap(pair, np.array([1.0]), np.array([1.0])) == 0.0
     assert verified.gap(pair, np.array([1.0]), np.array([0.9])) == pytest.approx(0.2)
     assert verified.gap(pair, np.array([0.9]), np.array([0.9])) == pytest.approx(0.09 + 0.1 * 1.0)
+
+
+def test_the_core_lp_of_an_inexact_core_set_says_that_its_value_is_none():
+    """Finite, and far off: without one core pair. With the exact set there is nothing to say."""
+    problem = coreplan.make("random-linear:states=12,actions=3,d=4,discount=0.8")
+    e = Enumerated.of(problem)
+    assert solve(e, "core").note == "" and str(solve(e, "core")) == f"{solve(e, 'core').value:.6g}"
+    shrunk = dataclasses.replace(e, Phi=inwards(np.asarray(e.Phi), e.rows))
+    found, best = solve(shrunk, "core"), solve(e, "classic").value
+    assert abs(found.value - best) > 0.01
+    assert "NOT the optimum" in found.note and found.note in str(found) and "saddle_point" in found.note
+    assert solve(shrunk, "classic").note == ""
+
+
+def inwards(Phi, rows):
+    """The features with the core's own moved halfway to their mean: the others lie outside of their hull."""
+    Phi = Phi.copy()
+    Phi[rows] = 0.5 * Phi[rows] + 0.5 * Phi[rows].mean(axis=0)
+    return Phi
+
+
+def test_the_relaxed_lp_blames_the_features_even_if_the_core_set_is_incomplete():
+    features = np.array([[[1.0], [1.0]], [[2.0], [0.0]]])
+    P = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    table = Tabular(np.arange(2), np.ones((2, 2)), np.full(2, 0.5), P=P)
+    e = Enumerated.of(coreplan.Problem(
+        tabular_model(table), table_features(features, 1, 2.0), 0.9, core_pairs=([0], [0]), tabular=lambda: table
+    ))  # fmt: skip
+    with pytest.raises(UnboundedError, match=r"features cannot represent.*saddle_point"):
+        solve(e, "relaxed")
+
+
+def test_the_sampled_lp_bounds_theta_on_both_sides():
+    rows = sampled_lp._Rows(sparse.csr_matrix(np.ones((1, 1))), np.zeros(1, dtype=np.int64))
+    pair = sampled_lp._pair(
+        rows, sparse.csr_matrix((1, 1)), np.zeros(1), np.ones((1, 1)), np.ones(1), 0.9, 2.0
+    )
+    for theta, inside in ((2.0, True), (-2.0, True), (2.1, False), (-2.1, False)):
+        w = np.array([10.0, theta, 10.0])  # V, theta, slack
+        assert bool((pair.G.T @ w >= pair.c - 1e-12).all()) == inside, theta

@@ -9,7 +9,7 @@ import pytest
 
 import coreplan
 from coreplan.theory import Enumerated, saddle_point
-from coreplan.theory.claims.instances import false_lemma_instance, linear_instance
+from coreplan.theory.claims.instances import _problem, false_lemma_instance, linear_instance
 from coreplan.theory.saddle import worst
 
 
@@ -40,6 +40,15 @@ def test_one_state_by_hand():
     """
     found = saddle_point(Enumerated.of(false_lemma_instance()), 2.0)
     assert found.value == pytest.approx(0.5, abs=1e-6)
+
+
+def test_where_nothing_is_ever_paid_the_value_is_zero():
+    """theta = 0 is optimal: the ball needs no care there."""
+    e = Enumerated.of(
+        _problem("nothing", 0.9, [[0.0, 0.0]], np.ones((2, 1)), np.eye(2)[None], ([0, 0], [0, 1]))
+    )
+    found = saddle_point(e, 3.0)
+    assert found.value == pytest.approx(0.0, abs=1e-9) and found.low == pytest.approx(0.0, abs=1e-9)
 
 
 def test_it_needs_a_core_set_and_a_ball():

@@ -83,6 +83,18 @@ def test_the_paper_and_ours(monkeypatch):
         list(verify("ours"))  # of which there are none left here
 
 
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("lem:gtetha", "lem:gtheta"), ("thm:mian", "thm:main"), ("def:IBF", "def:IBE"), ("papper", "paper"),
+     ("strong dualty", "strong duality"), ("x" * 5000, None)],
+)  # fmt: skip
+def test_the_nearest_label_group_or_claim_is_suggested(wrong, near):
+    with pytest.raises(InputError) as caught:
+        verify(wrong)
+    assert ("Did you mean" in str(caught.value)) == (near is not None) and len(str(caught.value)) < 1000
+    assert near is None or f"Did you mean '{near}'?" in str(caught.value)
+
+
 def test_an_unknown_group_is_told_before_anything_is_computed():
     with pytest.raises(InputError, match="Did you mean 'core_mirror'"):
         verify("theorem", "core_miror")  # no row is asked for

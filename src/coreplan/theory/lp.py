@@ -15,6 +15,7 @@ from scipy import sparse
 from ..base import FloatArray, InputError
 from ..core import column_sizes, convex_coefficients, is_inside
 from ..sampled import FORMS, Pair, SolverError, UnboundedError, VerifiedOptimum, solve_pair
+from .definitions import as_dense
 from .tables import Enumerated
 
 __all__ = ["FORMS", "PAIRS", "Solution", "SolverError", "UnboundedError", "solve"]
@@ -30,6 +31,7 @@ class Solution:
     one (None for the classic LP); V `[X]` and theta `[d]` (None for the classic LP) are the dual point.
     `error` bounds how far the value may be from the optimum: the difference of the primal and the dual value, plus the
     effect of violated constraints.
+    `note` says what the number is not: with an inexact core set the core LP can have a finite value far from the optimum.
     theta is NOT unique, contrary to the remark in the paper's appendix A: every theta with
     Q* <= Phi theta <= E V* is optimal. So never act greedily on it; back V up once instead.
     """
@@ -42,6 +44,10 @@ class Solution:
     theta: FloatArray | None
     error: float
     method: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}" + (f" ({self.note})" if self.note else "")
 
 
 def _pair(e: Enumerated, which: str) -> tuple[Pair, int]:
@@ -69,25 +75,47 @@ def solve(e: Enumerated, which: str = "core", form: str = "dual", tolerance: flo
         raise InputError("The core LP needs a core set: Enumerated.of(problem, core).")
     pair, n_first = _pair(e, which)
     found = solve_pair(pair, which, 1.0 / (1.0 - e.discount), lambda: _reason(e, which), form, tolerance)
-    return _solution(pair, n_first, found)
+    return _solution(pair, n_first, found, _inexact(e) if which == "core" else "")
+
+
+def _outside(e: Enumerated) -> float:
+    """How far a feature lies outside the hull of the core features, in units of the columns; 0 if that is rounding."""
+    Phi = as_dense(e.Phi)
+    sizes = column_sizes(Phi.shape[1], Phi)
+    error = float(convex_coefficients(Phi[e.rows] / sizes, Phi / sizes)[1].max())
+    return 0.0 if is_inside(error) else error
+
+
+def _inexact(e: Enumerated) -> str:
+    """What must stand beside the value of the core LP if the core set is inexact; '' if it is exact."""
+    error = _outside(e)
+    if not error:
+        return ""
+    return (
+        f"NOT the optimum: the core set is inexact, a feature lies {error:.2g} of its range outside its hull, and then the "
+        "core LP can be finite and far off in either direction; theory.saddle_point(e, D) solves it with theta bounded"
+    )
 
 
 def _reason(e: Enumerated, which: str) -> str:
     if which == "classic":
         return "Check the problem's table."
     if which == "core":
-        Phi = e.Phi.toarray() if sparse.issparse(e.Phi) else e.Phi
-        sizes = column_sizes(Phi.shape[1], Phi)
-        error = float(convex_coefficients(Phi[e.rows] / sizes, Phi / sizes)[1].max())
-        if not is_inside(error):
+        error = _outside(e)
+        if error:
             return (
                 f"The core set is incomplete: a feature lies {error:.2g} of its range outside the convex hull of the core "
-                "features. Add core pairs, the extreme points of the features above all, or bound theta."
+                "features. Add core pairs, the extreme points of the features above all, or bound theta: "
+                "theory.saddle_point(e, D)."
             )
-    return "The features cannot represent the values: add features, at least a constant, or bound theta."
+    return (
+        "The features cannot represent the values: add features, at least a constant, or bound theta, by "
+        "theory.saddle_point(e, D); of the relaxed LP with all pairs as core pairs, "
+        "dataclasses.replace(e, rows=np.arange(e.Z))."
+    )
 
 
-def _solution(pair: Pair, n_first: int, found: VerifiedOptimum) -> Solution:
+def _solution(pair: Pair, n_first: int, found: VerifiedOptimum, note: str) -> Solution:
     y, w, two = found.y, found.w, len(pair.g) > pair.n_V
     return Solution(
         value=float(pair.g @ w),
@@ -98,4 +126,5 @@ def _solution(pair: Pair, n_first: int, found: VerifiedOptimum) -> Solution:
         theta=w[pair.n_V :] if two else None,
         error=found.error,
         method=found.method,
+        note=note,
     )

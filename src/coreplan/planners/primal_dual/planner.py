@@ -53,7 +53,7 @@ class PrimalDual(Planner):
     output: which policy is returned. "random" is the paper's: pi_J with J uniform on 1..T, for which Theorem 1
         holds: the gap of one draw is luck, and what converges is its expectation over J. "last" is pi_{T+1} and "greedy"
         its limit at infinite scale: the theorem does not cover them, and in practice they are far closer to the optimum
-        (from 17 to 210 times on random-linear, benchmarks/results/rate.md).
+        (from 8 to 160 times on random-linear, benchmarks/results/rate.md).
 
     Hyperparameters that are left out are set when the run starts: D = |pinv(Phi~)| sqrt(m) / (1 - gamma), a ball that
     contains the theta of every Q^pi of a linear MDP with an exact core set (sqrt(d) / (1 - gamma) if the core features are

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
-from ...base import InputError, nearest
+from ...base import InputError
 from ..mirror import core_mirror
 from ..rows import Group, Row
 from .algorithm import computation, initial_policy, naive_loop, policy_read_out
@@ -60,7 +61,11 @@ def _rows(prefixes: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _unknown(prefix: str) -> InputError:
+    known = [*CLAIMS, *PARTS]
+    begins = {text for g in CLAIMS.values() for text in g.begins}
+    close = difflib.get_close_matches(prefix, [*known, *begins], n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
     return InputError(
-        f"`verify` has no claim, no label and no group that starts with '{prefix}'."
-        f"{nearest(prefix, [*CLAIMS, *PARTS])}"
+        f"`verify` has no claim, no label and no group that starts with '{prefix[:100]}'.{hint} "
+        f"There are: {', '.join(sorted(known))}."
     )
