@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,10 @@ class Sources:
 def _states() -> dict[str, Any]:
     """The states of NumPy's and Python's global generators, as values that can be compared."""
     kind, key, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return {"np.random": (kind, key.tobytes(), *rest), "Python's random": random.getstate()}  # type: ignore[union-attr]
+    states: dict[str, Any] = {"np.random": (kind, key.tobytes(), *rest)}  # type: ignore[union-attr]
+    if "ray" not in sys.modules:  # whose own threads draw from it, too
+        states["Python's random"] = random.getstate()
+    return states
 
 
 def drawn_warning(name: str, drawn: Sequence[str]) -> str:
