@@ -93,7 +93,12 @@ def perishable(queries=900_000):
         coarse, None, coreplan.plan(coarse, budget=50_000, reality=0).policy, queries=300_000, seed=0
     )
     found.append(
-        {"who": "lower bound", "mean": (1 - sure.upper) * UNIT, "if": [str(c) for c in sure.conditional_on]}
+        {
+            "who": "lower bound",
+            "mean": (1 - sure.upper) * UNIT,
+            "if": list(sure.assumes),
+            "holds": sure.holds,
+        }
     )
     return found
 
