@@ -65,8 +65,9 @@ def n_actions(phi: Phi) -> int:
 
 
 def available(phi: Phi) -> NDArray[np.bool_]:
-    """Which actions can be taken, `[n, A]`, read off the features `[n, A, ...]`."""
-    return entries(phi)[..., 0] != UNAVAILABLE
+    """Which actions can be taken, `[n, A]`, read off the features `[n, A, ...]`; single precision cannot forbid any."""
+    first = entries(phi)[..., 0]
+    return np.ones(first.shape, dtype=np.bool_) if first.dtype == np.float32 else first != UNAVAILABLE
 
 
 def empty(n: int, n_actions: int, dimension: int, nonzeros: int | None) -> Phi:

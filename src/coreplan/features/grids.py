@@ -21,7 +21,9 @@ def as_box(owner: str, low: Any, high: Any, finite: bool = True) -> tuple[FloatA
     )
     lows = as_array(owner, form, 1, finite=False, low=low).astype(float)
     highs = as_array(owner, form, 1, finite=False, high=high).astype(float)
-    if len(lows) != len(highs) or len(lows) == 0 or not (lows < highs).all():
+    if len(lows) == len(highs) == 0:
+        raise InputError(f"`{owner}` has bounds on no coordinate: low and high are empty. Give {form}.")
+    if len(lows) != len(highs) or not (lows < highs).all():
         raise InputError(
             f"`{owner}` needs low < high in every coordinate, got low={shown(lows)}, high={shown(highs)}."
         )

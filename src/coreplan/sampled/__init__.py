@@ -10,7 +10,7 @@ from .loss import NOTHING, Accuracy, before, estimated_loss, losses, next_size
 from .lp import Found, solve_sampled
 from .lstd import Equations, WeightedSamples, differ, greedy, halves, kept_gain, resolved
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
-from .pairs import check_features, random_action, stored_pairs, with_next
+from .pairs import check_features, random_action, rounded, stored_pairs, with_next
 from .policy_iteration import LARGE, FixedPoint, SampledModel, by_pair
 from .repeats import Trial, check_solved, repeated_pairs, share_below
 from .ridge import choose_ridge
@@ -127,6 +127,7 @@ __all__ = [
     "require_fit",
     "rescale",
     "resolved",
+    "rounded",
     "share_below",
     "sobol",
     "sobol_points",

@@ -21,6 +21,7 @@ from ..base import FloatArray, IntArray, States
 from ..features import UNAVAILABLE, Sparse
 
 LEAST = 30  # samples at an end before it counts as one: a state that is left one time in ten passes 4% of the time
+COPIED = 1024  # states whose features are copied at a time
 MOST = 64  # ends; of more, those that were sampled most often
 
 Hashes = NDArray[np.uint64]
@@ -82,15 +83,20 @@ def _rows(phi: Sparse) -> Hashes:
 def _rows_at(phi: Sparse, which: IntArray) -> Hashes:
     """Hashes `[n, A]` of the features of the states `which [n]`; few states are copied at a time."""
     out = np.empty((len(which), phi.weight.shape[1]), dtype=np.uint64)
-    for start in range(0, len(which), 1024):
-        part = which[start : start + 1024]
-        out[start : start + 1024] = _rows(Sparse(phi.index[part], phi.weight[part]))
+    for start in range(0, len(which), COPIED):
+        part = which[start : start + COPIED]
+        out[start : start + COPIED] = _rows(Sparse(phi.index[part], phi.weight[part]))
     return out
 
 
-def _pairs(phi: Sparse) -> Hashes:
-    """Hashes `[n]` of the features of pairs, `[n, K]`."""
-    return _rows(Sparse(phi.index[:, None], phi.weight[:, None]))[:, 0]
+def _pairs(phi: Sparse, actions: IntArray | None = None) -> Hashes:
+    """Hashes `[n]` of the features of pairs, `[n, K]`; or of these actions `[n]` at states, `[n, A, K]`."""
+    out = np.empty(len(phi.weight), dtype=np.uint64)
+    for start in range(0, len(out), COPIED):
+        rows: Any = np.arange(start, min(start + COPIED, len(out)))
+        at = rows if actions is None else (rows, actions[rows])
+        out[rows] = _rows(Sparse(phi.index[at][:, None], phi.weight[at][:, None]))[:, 0]
+    return out
 
 
 def _states(rows: Hashes) -> Hashes:
@@ -109,15 +115,19 @@ def noticed(pair: Sparse, actions: IntArray, next_phi: Sparse, rewards: FloatArr
 
     `same [N]` says whether the next state is the state itself (see `unmoved`).
     """
-    at, n = _pairs(pair), np.arange(len(actions))  # [N]
-    rows = np.flatnonzero(_pairs(Sparse(next_phi.index[n, actions], next_phi.weight[n, actions])) == at)
+    at = _pairs(pair)  # [N]
+    rows = np.flatnonzero(_pairs(next_phi, actions) == at)
     to = _rows_at(next_phi, rows)  # [n, A], of those that may stay
     shared = ((to == at[rows, None]) | (to == 0)).all(axis=1)
     stays = shared | same[rows]
     rows, to = rows[stays], to[stays]
-    left = np.concatenate([np.delete(at, rows), _several(at, rewards)])
     _, first, count = np.unique(_states(to), return_index=True, return_counts=True)
-    kept = (count >= LEAST) & ~np.isin(to[first], left).any(axis=1)
+    first, count = first[count >= LEAST], count[count >= LEAST]
+    there = np.isin(at, to[first])  # samples at what may be ends
+    gone = there.copy()
+    gone[rows] = False
+    left = np.concatenate([at[gone], _several(at[there], rewards[there])])
+    kept = ~np.isin(to[first], left).any(axis=1)
     first = rows[first[kept][np.argsort(-count[kept], kind="stable")][:MOST]]
     return Ends(next_phi.index[first], next_phi.weight[first], rewards[first])
 
@@ -167,6 +177,6 @@ def completed(theta: FloatArray, ends: Ends, free: Any, discount: float) -> None
     for indices, weights, reward in zip(*ends, strict=True):
         for index, weight in zip(indices, weights, strict=True):
             own = free[index] & (weight != 0.0)
-            if own.any() and weight[0] != UNAVAILABLE:
+            if own.any() and float(weight[0]) != UNAVAILABLE:
                 lack = reward / (1.0 - discount) - weight @ theta[index]
                 theta[index[own]] += lack * weight[own] / (weight[own] @ weight[own])

@@ -17,7 +17,7 @@ from numba import njit
 from ..base import FloatArray, IntArray
 from ..features import Sparse
 
-MANY = 64  # supports; rows that have more are not grouped
+MANY = 64  # supports; rows that have more are not grouped; their numbers fit into 8 bits
 CHUNK = 4096  # rows per product, so that copies stay small
 
 
@@ -58,7 +58,8 @@ def _find(index, table, ids):
 
 def supports(index: IntArray) -> Supports | None:
     """The supports of rows `[n, K]`; None if they have many, or one that names a coordinate twice (as padding may)."""
-    table, ids = np.empty((MANY, index.shape[1]), dtype=index.dtype), np.empty(len(index), dtype=np.int64)
+    ids: Any = np.empty(len(index), dtype=np.int8)
+    table = np.empty((MANY, index.shape[1]), dtype=index.dtype)
     found = _find(index, table, ids)
     if found < 0 or any(len(np.unique(row)) < len(row) for row in table[:found]):
         return None
@@ -93,7 +94,7 @@ def grouped_cross(
 ) -> None:  # fmt: skip
     """C += sum over `rows` of w_i phi_i phi(y_i, choice_i)'; `there` has the supports of the next rows `[N A]`."""
     A, U = next_phi.weight.shape[1], len(there.table)
-    key = here.ids[rows] * U + there.ids[rows * A + choice]
+    key = here.ids[rows].astype(np.int64) * U + there.ids[rows * A + choice]
     for value, at in groups(key):
         n, a = rows[at], choice[at]
         block = (phi.weight[n] * w[at, None]).T @ next_phi.weight[n, a]

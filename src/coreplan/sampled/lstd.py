@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from ..base import FloatArray, IntArray
-from ..features import Sparse, score
+from ..features import SUMS, UNAVAILABLE, Sparse, score
 from .systems import NONE, UNIFORM, Choice, Written, is_large, next_values, system_of
 
 SETTLED = 0.002  # policy iteration stops when less than this fraction of next actions changes
@@ -59,35 +59,52 @@ def _moment(phi, w, y, b):
 
 
 @njit(cache=True, nogil=True)
-def greedy(phi, theta, choice):
-    """Write argmax_a phi(x_n, a) . theta into `choice [n]`; ties go to the lowest index."""
+def _best(phi, theta, choice, value):
     for n in range(choice.shape[0]):
-        best, top = 0, -np.inf
+        choice[n], value[n] = 0, -np.inf
         for a in range(phi.weight.shape[1]):
             s = score(phi, n, a, theta)
-            if s > top:
-                best, top = a, s
-        choice[n] = best
+            if s > value[n]:
+                choice[n], value[n] = a, s
 
 
-@njit(cache=True, nogil=True)
-def _bounded(phi, theta, ended, low, high, choice, value):
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def _best_of_shared(weight, theta, choice, value):
+    """`_best` where the coordinates are the same at all states: `theta [A, K]` holds those of each action."""
+    for n in range(choice.shape[0]):
+        choice[n], value[n] = 0, -np.inf
+        for a in range(weight.shape[1]):
+            s = 0.0
+            for i in range(weight.shape[2]):
+                s += weight[n, a, i] * theta[a, i]
+            if s > value[n] and weight[n, a, 0] != UNAVAILABLE:
+                choice[n], value[n] = a, s
+
+
+def best_values(phi: Sparse, theta: FloatArray, choice: IntArray, value: FloatArray) -> None:
+    """Write argmax_a phi(x_n, a) . theta into `choice [n]`, ties to the lowest index, and that maximum into `value [n]`."""
+    if len(choice) > 1 and phi.index.strides[0] == 0:
+        _best_of_shared(phi.weight, theta[phi.index[0]], choice, value)
+    else:
+        _best(phi, theta, choice, value)
+
+
+def greedy(phi: Sparse, theta: FloatArray, choice: IntArray) -> None:
+    """Write argmax_a phi(x_n, a) . theta into `choice [n]`; ties go to the lowest index."""
+    best_values(phi, theta, choice, np.empty(len(choice)))
+
+
+def _bounded(
+    phi: Sparse, theta: FloatArray, ended: Any, low: float, high: float, choice: IntArray, value: FloatArray
+) -> None:
     """The greedy choice at every next state, or NONE where it has ended or theta's value of it is impossible.
 
     Writes the value that is known into `value [n]`: `low` or `high`, whichever was passed; 0 elsewhere.
     """
-    for n in range(choice.shape[0]):
-        value[n] = 0.0
-        if ended[n]:
-            choice[n] = NONE
-            continue
-        top = -np.inf
-        for a in range(phi.weight.shape[1]):
-            s = score(phi, n, a, theta)
-            if s > top:
-                choice[n], top = a, s
-        if top < low or top > high:
-            choice[n], value[n] = NONE, low if top < low else high
+    best_values(phi, theta, choice, value)
+    outside = (value < low) | (value > high)
+    value[:] = np.where(outside & ~ended, np.clip(value, low, high), 0.0)
+    choice[outside | ended] = NONE
 
 
 OTHERWISE = 0.01  # the share of states at which policies act differently that makes them two policies

@@ -13,6 +13,8 @@ import numpy as np
 from ..base import IntArray
 from ..features import Sparse, first_fault
 
+HUGE = 1e15  # the square of a number of single precision below it is one too, with room to spare
+
 
 def stored_pairs(state: Any, n: int) -> tuple[Sparse, Sparse]:
     """Features of the first n pairs, `[n, K]`, and of their next states, `[n, A, K]`."""
@@ -46,6 +48,18 @@ def with_next(state: Any, next_phi: Sparse) -> tuple[Any, dict[str, Any]]:
     return state, rows
 
 
+def rounded(phi: Sparse) -> Sparse:
+    """The features in single precision, which takes half of the memory; a fit's ridge is far above what is rounded off.
+
+    The mark of actions that a mask forbids, and other huge numbers, do not fit into single precision: then they stay double.
+    """
+    return (
+        phi
+        if np.abs(phi.weight).max(initial=0.0) > HUGE
+        else Sparse(phi.index, phi.weight.astype(np.float32))
+    )
+
+
 def random_action(available: Any, u: Any) -> IntArray:
     """A uniformly chosen available action for each row of `available [c, A]`, by `u [c]` in [0, 1)."""
     rank = (u * available.sum(axis=1)).astype(np.int64)
@@ -62,5 +76,6 @@ def check_features(state: Any, name: str, shape: tuple[int, ...], dimension: int
         raise ValueError(f"'{name}_index' has shape {index.shape} and '{name}_weight' {weight.shape}")
     n, K = len(index), shape[-1]
     phi = Sparse(index.reshape(n, -1, K), weight.reshape(n, -1, K))
-    if first_fault(phi, dimension + 1, math.hypot(radius, 1.0)) >= 0:
+    slack = 1.0 + np.finfo(weight.dtype).eps * K
+    if first_fault(phi, dimension + 1, slack * math.hypot(radius, 1.0)) >= 0:
         raise ValueError(f"'{name}_index' and '{name}_weight' hold what no features are")

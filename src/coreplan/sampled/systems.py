@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..base import FloatArray, IntArray
-from ..features import UNAVAILABLE, Sparse
+from ..features import UNAVAILABLE, Sparse, available
 from .grouping import Supports, grouped_cross, grouped_gram, grouped_mean_cross, next_supports, supports
 
 NONE, UNIFORM = (
@@ -184,7 +184,7 @@ class Written:
 
     def _uniform(self, choice: IntArray) -> FloatArray:
         """The uniform policy's probabilities times the weights, `[N, A]`; 0 where the choice is NONE."""
-        open_ = (self.next_phi.weight[:, :, 0] != UNAVAILABLE) & (choice != NONE)[:, None]
+        open_ = available(self.next_phi) & (choice != NONE)[:, None]
         return self.w[:, None] * open_ / np.maximum(open_.sum(axis=1, keepdims=True), 1)
 
     @cached_property

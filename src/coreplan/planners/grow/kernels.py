@@ -22,10 +22,11 @@ import numpy as np
 from numba import njit
 
 from ...base import FloatArray, IntArray
-from ...features import UNAVAILABLE, Sparse
+from ...features import UNAVAILABLE, Sparse, available
 from ...sampled import is_large, quadratics, supports
 
 FEW = 1024  # rows, below which loops are as fast as matrix products
+COPIED = 4096  # states whose features are copied at a time
 STALE = 0.5  # bounds below this are not updated, since g does not change by a factor of two
 
 
@@ -57,7 +58,7 @@ def _quadratic(index, weight, S):
     total = 0.0
     for i in range(index.shape[0]):
         if S.shape[1] == 1:
-            total += weight[i] * weight[i] * S[index[i], 0]
+            total += weight[i] * S[index[i], 0] * weight[i]
             continue
         part = 0.0
         for j in range(index.shape[0]):
@@ -117,14 +118,15 @@ def uncertainty(phi: Sparse, S: FloatArray) -> FloatArray:
 
 def measured(next_phi: Sparse, S: FloatArray, bounds: FloatArray, new: int) -> FloatArray:
     """Upper bounds on the leverage of the next states, `[N]`; recomputed if new (from row `new` on) or large."""
-    bounds = bounds.copy()
+    bounds, open_ = bounds.copy(), available(next_phi)
     rows = np.flatnonzero((np.arange(len(bounds)) >= new) | (bounds >= STALE))
-    out = np.zeros(len(rows))
-    for a in range(next_phi.weight.shape[1]):
-        here = next_phi.weight[rows, a, 0] != UNAVAILABLE
-        phi = Sparse(next_phi.index[rows[here], a], next_phi.weight[rows[here], a])
-        out[here] = np.maximum(out[here], _all_quadratics(phi, S))
-    bounds[rows] = out
+    for part in np.array_split(rows, 1 + len(rows) // COPIED):
+        largest = np.zeros(len(part))
+        for a in range(open_.shape[1]):
+            here = open_[part, a]
+            phi = Sparse(next_phi.index[part[here], a], next_phi.weight[part[here], a])
+            largest[here] = np.maximum(largest[here], _all_quadratics(phi, S))
+        bounds[part] = largest
     return bounds
 
 
@@ -149,7 +151,7 @@ def pick(
     rows = np.flatnonzero(bounds > least)
     if len(rows) > most:
         rows = rows[np.argpartition(-bounds[rows], most)[:most]]
-    S, u, picks, here = S.copy(), np.empty(len(S)), [], np.empty(len(rows))
+    S, u, picks, here, open_ = S.copy(), np.empty(len(S)), [], np.empty(len(rows)), available(next_phi)
     leverage(next_phi, S, rows, here)
     bounds[rows] = here
     for _ in range(min(m, len(rows))):
@@ -158,7 +160,7 @@ def pick(
             break
         picks.append(best)
         for a in range(next_phi.index.shape[1]):  # every action there will be queried
-            if next_phi.weight[best, a, 0] != UNAVAILABLE:
+            if open_[best, a]:
                 absorb(next_phi.index[best, a], next_phi.weight[best, a], S, u)
         leverage(next_phi, S, rows, here)
     return np.array(picks, dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base import FloatArray, InputError, IntArray, States, as_count, as_number, as_positive, checks, settle
 from ...core import CoreSet
-from ...features import Sparse, with_constant
+from ...features import Sparse, available
 from ...sampled import (
     Beliefs,
     Equations,
@@ -45,11 +45,12 @@ from .state import (
     RACING,
     STORED,
     UNIFORM,
+    WEIGHTS,
     State,
     alike,
     appended,
-    available,
     ends_of,
+    features_told,
     noisy,
     noticed_ends,
     room,
@@ -91,10 +92,10 @@ class Grow(Racing):
     horizon: the policy is fitted with discount 1 - horizon (1 - gamma); at least 1.
     ridge: of the least squares, relative to the features' size; positive. None: 1e-2, or 1e-3 if no noise was seen.
 
-    No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes up to 12 A K bytes of
-    memory per query for features with K nonzeros. Up to d = 1,500 it solves d x d systems. Above, it solves them by products
-    with the samples (`sampled/systems.py`), in O(K) per sample and product: 50,000 queries at d = 100,000 with 8 nonzeros
-    take half a minute. The frontier is then that of the coordinates (`kernels.py`).
+    No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes 8 A K bytes of
+    memory per query for features with K nonzeros, 12 A K with a mask. Up to d = 1,500 it solves d x d systems. Above, it
+    solves them by products with the samples (`sampled/systems.py`), in O(K) per sample and product: 50,000 queries at
+    d = 100,000 with 8 nonzeros take half a minute. The frontier is then that of the coordinates (`kernels.py`).
     """
 
     name: ClassVar[str] = "grow"
@@ -134,8 +135,8 @@ class Grow(Racing):
     def init(self, rng: np.random.Generator) -> State:
         d1 = self.setup.dimension + 1
         none, no_int = np.zeros(0), np.zeros(0, dtype=np.int64)
-        index, weight = (np.zeros((0, 0), dtype=t) for t in (np.int32, np.float64))
-        indices, weights = (np.zeros((0, 0, 0), dtype=t) for t in (np.int32, np.float64))
+        kinds: tuple[Any, Any] = (np.int32, np.float32)
+        index, weight, indices, weights = (np.zeros((0,) * n, dtype=t) for n in (2, 3) for t in kinds)
         return State(
             filled=0, rounds=0, solved=0, theta=np.zeros(d1), half=np.zeros(d1), curious=np.zeros(d1),
             leverage=math.inf, S=first_S(d1 - 1), gram=no_gram(d1 - 1), end_index=indices,
@@ -154,7 +155,7 @@ class Grow(Racing):
             return 0
         if state.phase == RACE:
             return len(state.run_rival)
-        size = int(available(state.chain_weight).sum())
+        size = int(available(state.chains).sum())
         return size if self.told(state) + size <= self._gathered(state) else None
 
     def ask(self, state: State, rng: np.random.Generator) -> Ask | None:
@@ -167,14 +168,12 @@ class Grow(Racing):
             )
         if state.phase == RACE:
             return Ask(states=state.run_states, actions=race_actions(state))
-        chain, action = np.nonzero(available(state.chain_weight))
+        chain, action = np.nonzero(available(state.chains))
         return Ask(states=state.chain_states[chain], actions=action, n_initial=int(state.ends.sum()))
 
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
-        d = self.setup.dimension
-        fresh = None
-        if answers.initial_features is not None:
-            fresh = (answers.initial_states, *with_constant(answers.initial_features, d))
+        state, next_phi, initial = features_told(state, answers, self.setup.dimension)
+        fresh = None if initial is None else (answers.initial_states, *initial)
         if len(state.kind) == 0:
             assert fresh is not None
             kind = np.full(self._chains, UNIFORM)
@@ -183,11 +182,10 @@ class Grow(Racing):
         if state.phase == DRAW:
             assert fresh is not None
             return self._drawn(state, fresh)
-        assert answers.next_features is not None
-        next_phi = with_constant(answers.next_features, d)
+        assert next_phi is not None
         if state.phase == RACE:
             return self._raced(stepped(state, answers, next_phi, self.setup.discount))
-        chain, action = np.nonzero(available(state.chain_weight))
+        chain, action = np.nonzero(available(state.chains))
         before = state.filled
         state = appended(state, chain, action, answers, next_phi, self.setup.budget)
         if before:  # the first pairs are asked twice: is there noise?
@@ -211,9 +209,9 @@ class Grow(Racing):
         rng: np.random.Generator,
     ) -> State:
         """Move each chain to the next state of the action that its policy takes."""
-        here = Sparse(state.chain_index, state.chain_weight)
+        here = state.chains
         n = len(state.kind)
-        u, random = rng.random(n), random_action(available(here.weight), rng.random(n))
+        u, random = rng.random(n), random_action(available(here), rng.random(n))
         choice, curious = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         greedy(here, state.theta, choice)
         greedy(here, state.curious, curious)
@@ -232,7 +230,7 @@ class Grow(Racing):
     def _with_ends(self, state: State, rng: np.random.Generator) -> State:
         """Chains end by chance, and at the end of an episode: there after one more query, which may show that it is none."""
         ends = self._draw_ends(len(state.kind), rng)
-        here = which_end(Sparse(state.chain_index, state.chain_weight), ends_of(state))
+        here = which_end(state.chains, ends_of(state))
         return state._replace(ends=np.where(here >= 0, 1.0, ends))
 
     # Rounds.
@@ -368,7 +366,8 @@ class Grow(Racing):
         like = self.init(np.random.default_rng(0))
         for name in self.growing - self.visited:
             old, new = getattr(like, name), getattr(state, name)
-            if new.dtype != old.dtype or new.ndim != old.ndim:
+            double = name in WEIGHTS and state.pair_weight.dtype == new.dtype == np.float64
+            if (new.dtype != old.dtype and not double) or new.ndim != old.ndim:
                 raise ValueError(f"'{name}' has dtype {new.dtype} and shape {new.shape}")
         check_samples(state, self.setup, STORED, CHAINS)
         check_ends(state)

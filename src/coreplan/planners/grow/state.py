@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...base import FloatArray, IntArray, States
-from ...features import UNAVAILABLE, Sparse
+from ...features import Sparse, available, with_constant
 from ...sampled import (
     BASIS,
     Ends,
@@ -16,6 +16,7 @@ from ...sampled import (
     grown,
     is_large,
     noticed,
+    rounded,
     stored_pairs,
     unmoved,
     with_next,
@@ -77,12 +78,19 @@ class State(NamedTuple):
     actions: IntArray  # [N]
     next_states: States  # [N, ...]
     pair_index: IntArray  # [N, K]
-    pair_weight: FloatArray
+    pair_weight: (
+        FloatArray  # these and all other weights in single precision where they fit: see `features_told`
+    )
     next_index: IntArray  # [N, A, K], or [1, A, K] if it is the same for all
     next_weight: FloatArray  # [N, A, K], or [N, 1, K] if it is the same for all actions
     rewards: FloatArray  # [N]
     importance: FloatArray  # [N]
     doubt: FloatArray  # [N]: an upper bound on the leverage of the pair's next state
+
+    @property
+    def chains(self) -> Sparse:
+        """The features of the chains' states, `[c, A, K]`."""
+        return Sparse(self.chain_index, self.chain_weight)
 
 
 STORED = State._fields[State._fields.index("states") :]
@@ -92,6 +100,7 @@ RACING = tuple(
     for name in State._fields[State._fields.index("recent") : State._fields.index("kind")]
     if name != "run_step"
 )
+WEIGHTS = tuple(name for name in State._fields if name.endswith("_weight"))
 CHAINS = ("kind", "ends", "chain_states", "chain_index", "chain_weight")
 
 
@@ -102,7 +111,7 @@ def ends_of(state: State) -> Ends:
 def alike(index: IntArray, weight: FloatArray) -> bool:
     """Whether the features of states, `[n, A, K]`, are the same for all their actions at most of these states."""
     first = (weight == weight[:, :1]) & ((index == index[:, :1]) | (weight == 0.0))
-    return bool((first.all(axis=2) | ~available(weight)).all(axis=1).mean() > 0.5)
+    return bool((first.all(axis=2) | ~available(Sparse(index, weight))).all(axis=1).mean() > 0.5)
 
 
 def noisy(state: State, n: int) -> bool:
@@ -145,8 +154,23 @@ def room(setup: Setup) -> float:
     return 13.0 * k * (setup.n_actions + 1) * setup.budget + 8.0 * numbers
 
 
-def available(weight: FloatArray) -> Any:
-    return weight[:, :, 0] != UNAVAILABLE  # [c, A]
+def features_told(
+    state: State, answers: Answers, dimension: int
+) -> tuple[State, Sparse | None, Sparse | None]:
+    """The features of the answers' next states and initial states, rounded, with the constant 1 as their last coordinate.
+
+    Where some do not fit into single precision, these, all later ones, and those in the state are double.
+    """
+    given = (answers.next_features, answers.initial_features)
+    phi = [None if x is None else rounded(with_constant(x, dimension)) for x in given]
+    held = {np.dtype(np.float64)} & {
+        x.weight.dtype for x in (*phi, Sparse(state.pair_index, state.pair_weight)) if x
+    }
+    if held:
+        phi = [None if x is None else Sparse(x.index, x.weight.astype(np.float64)) for x in phi]
+        if state.pair_weight.dtype == np.float32:
+            state = state._replace(**{name: getattr(state, name).astype(np.float64) for name in WEIGHTS})
+    return state, phi[0], phi[1]
 
 
 def appended(
