@@ -288,6 +288,8 @@ def test_several_runs_are_compared(run, tmp_path):
     assert (
         found["seed"] == [0, 7] and found["planner"] == ["core-mirror", "plug-in"] and "problem" not in found
     )
+    counts = [dataclasses.replace(f, record=f.record | {"logged_queries": n}) for n, f in enumerate(runs)]
+    assert "logged_queries" not in differences(counts)  # it was found, and not set
     page = page_of(run[0], tmp_path / "other")
     safe(page)
     assert page.ids("section") == ["rows", "differences", "convergence"]

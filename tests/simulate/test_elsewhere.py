@@ -238,6 +238,28 @@ def test_one_block_for_many_workers_is_said():
         assert engine.pays(500, 1)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_slow_first_call_does_not_make_a_simulator_slow():
+    engine = given(Here(), 2)
+    engine.measured(
+        queries=200, seconds=0.02, elapsed=0.03, alone=True
+    )  # a new worker, which compiles or imports
+    assert engine.pays(25_600, 1)  # no word about its one block: too little is known
+    engine.measured(queries=25_600, seconds=0.07, elapsed=0.08, alone=True)
+    assert engine.cost < 5e-6
+
+
+def test_what_was_said_of_one_thing_does_not_silence_the_other():
+    engine = given(Here(), 2)
+    engine.measured(queries=10, seconds=1.0, elapsed=1.1, alone=True)
+    with pytest.warns(coreplan.CoreplanWarning, match="one block of noise"):
+        engine.pays(500, 1)
+    for _ in range(2):
+        engine.measured(queries=10**9, seconds=1.0, elapsed=1.1, alone=True)
+    with pytest.warns(coreplan.CoreplanWarning, match="Workers do not pay here"):
+        assert not engine.pays(5000, 1)
+
+
 def test_global_randomness_is_noticed_in_workers_too():
     problem = walk()
     step = problem.model._step

@@ -14,8 +14,8 @@ from .ticks import amount, plain, said
 from .words import best_known, light_of, state_of
 
 _APART = frozenset(  # what a run was told or found, and not how it was set
-    ("status", "queries", "reality_queries", "lost_queries", "rechecked_queries", "initial_draws", "seconds",
-     "warmup_seconds", "picked", "reason", "helps", "next", "no_verdict", "core_file", "names")
+    ("status", "queries", "reality_queries", "lost_queries", "rechecked_queries", "logged_queries", "initial_draws",
+     "seconds", "warmup_seconds", "picked", "reason", "helps", "next", "no_verdict", "core_file", "names")
 )  # fmt: skip
 
 

@@ -208,8 +208,8 @@ def settings(facts: Facts) -> Html:
     if not record:
         return section(name, title, absent("run.json is missing, and with it the settings."))
     told = ("problem", "planner", "picked", "seed", "budget", "reality", "discount", "reward_range", "block", "status",
-            "queries", "reality_queries", "lost_queries", "rechecked_queries", "initial_draws", "seconds",
-            "warmup_seconds", "baseline", "features", "core")  # fmt: skip
+            "queries", "reality_queries", "lost_queries", "rechecked_queries", "logged_queries", "initial_draws",
+            "seconds", "warmup_seconds", "baseline", "features", "core")  # fmt: skip
     rows = [(key.replace("_", " "), plain(record[key])) for key in told if record.get(key) not in (None, "")]
     own = [(key, plain(value)) for key, value in facts.settings.items()]
     machine = record.get("machine")

@@ -55,9 +55,9 @@ class Engine:
         self._open, self._close = open_, close
         self._executor: Executor | None = None
         self._parcels: dict[int, tuple[Any, Parcel]] = {}
-        self.cost: float | None = None  # seconds per query, as measured
+        self._queries, self._seconds = 0.0, 0.0  # of the tasks that came back, older ones with smaller weight
         self.overhead = 1e-3  # seconds per task besides
-        self._told = False
+        self._told: set[str] = set()
 
     # The executor.
 
@@ -107,10 +107,17 @@ class Engine:
 
     # What is measured.
 
+    @property
+    def cost(self) -> float | None:
+        """Seconds per query, as measured; None: nothing is known yet."""
+        return self._seconds / self._queries if self._queries else None
+
     def measured(self, queries: int, seconds: float, elapsed: float, alone: bool) -> None:
-        """A task has come back: `seconds` in the model, `elapsed` since it was sent; `alone` if no other was on its way."""
-        cost = seconds / max(queries, 1)
-        self.cost = cost if self.cost is None else 0.8 * self.cost + 0.2 * cost
+        """A task has come back: `seconds` in the model, `elapsed` since it was sent; `alone` if no other was on its way.
+
+        Tasks count by their queries: a worker's first call is slow, and often small.
+        """
+        self._queries, self._seconds = 0.8 * self._queries + queries, 0.8 * self._seconds + seconds
         if alone:
             self.overhead = 0.5 * self.overhead + 0.5 * max(elapsed - seconds, 1e-5)
 
@@ -120,22 +127,24 @@ class Engine:
             return True
         took = queries * self.cost
         if took > min(PAYS * self.overhead, LONG):
-            if chains == 1 < self.workers and took > 1.0:
+            if chains == 1 < self.workers and took > 1.0 and self._seconds > TASK:
                 self._tell(
+                    "one block",
                     f"All {queries:,} pairs of a share of work belong to one block of noise, so that one worker simulates "
-                    "them all. Give the model, or the run, a smaller block (block=...), of about a tenth of a second."
+                    "them all. Give the model, or the run, a smaller block (block=...), of about a tenth of a second.",
                 )
             return True
         if queries >= MANY:
             self._tell(
+                "do not pay",
                 f"Workers do not pay here: a query takes {self.cost:.2g} s, and sending a task {self.overhead:.2g} s. What "
-                "is so quick is simulated in this process."
+                "is so quick is simulated in this process.",
             )
         return False
 
-    def _tell(self, what: str) -> None:
-        if not self._told:
-            self._told = True
+    def _tell(self, subject: str, what: str) -> None:
+        if subject not in self._told:
+            self._told.add(subject)
             warnings.warn(what, CoreplanWarning, stacklevel=2)
 
     def together(self, queries_per_chain: float, chains: int) -> int:
