@@ -9,7 +9,7 @@ import pytest
 
 import coreplan
 from coreplan import CoreSet, FunctionFeatures, FunctionModel, Problem, Status
-from coreplan.core import Frame, HullWatch, coverage, hull_distances
+from coreplan.core import Frame, HullWatch, convex_coefficients, coverage, hull_distances
 from coreplan.core.coverage import COST
 from coreplan.features import UNAVAILABLE
 from coreplan.planners import DOUBTS, PLANNERS, Verdict, with_watch
@@ -112,6 +112,29 @@ def test_general_cores_against_exact_distances(m, seed):
     single = np.concatenate([core, mixed]).astype(np.float32).astype(float)
     assert verdict(seen(single[:m], single[m:], 0.9999)) is None
     assert seen(core[:3], rng.normal(size=(1, 4))).far > 0.01  # off the span
+
+
+def test_the_quick_lower_bound_never_exceeds_the_distance_and_is_nearly_it_in_the_plane():
+    """128 directions in two dimensions: the support function of one of them tells the distance to a per cent."""
+    rng = np.random.default_rng(2)
+    hull = coverage._Hull(Frame(rng.normal(size=(7, 2)), 2))
+    inside = rng.dirichlet(np.ones(7), 5) @ hull.white
+    z = 3 * rng.normal(size=(40, 2))
+    exact = convex_coefficients(hull.white, z)[1]
+    found, outside = hull._at_least(z), exact > 0.1
+    assert outside.sum() > 30 and hull._at_least(inside).max() <= 1e-12
+    assert (found <= exact + 1e-9).all() and (found >= 0.99 * exact)[outside].all()
+
+
+def test_the_quick_lower_bound_is_the_distance_from_the_plane_of_the_core():
+    """The corners of a square in the plane x3 = 1, and points above a place beside its centre."""
+    square = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    hull = coverage._Hull(Frame(square, 3))
+    normal = np.linalg.lstsq(hull.white, np.ones(4), rcond=None)[0]  # the plane is normal . z = 1
+    foot = hull.white.T @ [0.1, 0.2, 0.3, 0.4]
+    heights = np.array([0.01, 0.5, 4.0])
+    z = foot + heights[:, None] * normal / np.linalg.norm(normal)
+    np.testing.assert_allclose(hull._at_least(z), heights, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import coreplan
-from coreplan import InputError
+from coreplan import FunctionFeatures, FunctionModel, InputError, Problem
 from coreplan.core import CoreSet, Pool, pools, rollout_pool, uniform_pool
 from coreplan.problem import Sparse, one_hot
 from coreplan.theory import Enumerated
@@ -153,3 +153,22 @@ def test_sparse_features_of_a_pool_need_good_indices():
     for bad in (index[:2], index - 1, index.astype(float)):
         with pytest.raises(coreplan.InputError, match="indices not negative"):
             pools._features(Sparse(bad, weight), 3)
+
+
+def test_a_rollout_needs_a_problem():
+    with pytest.raises(InputError, match="a Problem"):
+        rollout_pool("river-swim", None, 10)
+
+
+def test_a_rollout_asks_for_no_initial_states_when_no_walker_restarts():
+    """The simulator is somebody's, and may fail on an empty batch. With discount .999, 30 pairs of one walker."""
+    asked = []
+
+    def initial(rng, n):
+        asked.append(n)
+        return np.zeros(n)
+
+    model = FunctionModel(1, initial, lambda rng, s, a: (np.zeros(len(s)), s + 1.0))
+    features = FunctionFeatures(lambda s: np.ones((len(s), 1, 1)), 1, 1, 1.0)
+    pool = rollout_pool(Problem(model, features, 0.999), None, 30)
+    assert min(asked) > 0 and pool.visits.sum() == 30

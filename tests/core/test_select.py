@@ -229,3 +229,11 @@ def test_other_faults_are_noticed(fault, tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "select", mutant(selecting, old, new, tmp_path, monkeypatch).select)
     with pytest.raises((AssertionError, InputError)):
         test()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_distance_of_exactly_the_tolerance_is_near_enough(method):
+    """Two points, 10 apart: whole numbers, so that nothing is rounded."""
+    pool = pool_of(np.array([[-3.0, -4.0], [3.0, 4.0]]))
+    assert len(select(pool, tolerance=10.0, method=method).core) == 1
+    assert len(select(pool, tolerance=9.999, method=method).core) == 2

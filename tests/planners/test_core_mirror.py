@@ -296,3 +296,38 @@ def test_bad_runs(monkeypatch):
     monkeypatch.setattr(frame, "LARGEST", 10)
     with pytest.raises(coreplan.InputError, match="too large"):
         plan(mixed(problem, np.eye(8) + 0.1), planner=CoreMirror(), budget=80)
+
+
+def test_one_step_of_the_occupancy():
+    """lam' = pinv(Phi~)' [(1-gamma) f0 + gamma sum_j lam_j f(y_j)], f the policy's mean features, made a distribution."""
+    problem = coreplan.make("random-linear")
+    loop, rng = loop_for(problem, allocation="occupancy"), np.random.default_rng(3)
+    state, hyper, m, d = loop.state, loop.planner._hyper, 8, problem.features.dimension
+    state.mean[:], state.lam[:], before = rng.normal(size=d), rng.dirichlet(np.ones(m)), state.mean_lam.copy()
+    lam, index, b = (
+        state.lam.copy(),
+        np.append(np.arange(m - 1), 0),
+        1.5,
+    )  # pair 0 twice, the last one not at all
+    scratch = loop.planner._scratch()
+    scratch.number[:], scratch.p[:] = np.bincount(index, minlength=m), np.nan
+    start, after = rng.dirichlet(np.ones(d), (3, 4)), rng.dirichlet(np.ones(d), (m, 4))  # [n, A, d]
+
+    def mean(phi):
+        p = np.exp(b * phi @ state.mean)
+        return ((p / p.sum(axis=1, keepdims=True))[..., None] * phi).sum(axis=1)
+
+    weight = lam[index] / np.bincount(index)[index] / lam[:-1].sum()
+    f = (1 - problem.discount) * mean(start).mean(axis=0) + problem.discount * weight @ mean(after)
+    core_mirror_kernels.follow(4, b, state, hyper, index, start, after, scratch)
+    want = np.maximum(np.linalg.pinv(dense(CoreSet.of(problem).features(problem.features), d)).T @ f, 0.0)
+    np.testing.assert_allclose(state.lam, want / want.sum(), atol=1e-12)
+    np.testing.assert_allclose(state.mean_lam, before + 0.4 * (state.lam - before), atol=1e-12)
+
+
+def test_even_allocation_follows_no_occupancy():
+    loop = loop_for(coreplan.make("random-linear"))
+    before = loop.state.lam.copy()
+    while loop.simulator.queries < 24:
+        loop.advance(24, 10**9, Interrupt())
+    assert (loop.state.lam == before).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import OptimizeResult
 
 import coreplan
 from coreplan.theory import (
@@ -16,6 +17,7 @@ from coreplan.theory import (
     best_fit,
     core_errors,
     default_D,
+    definitions,
     gradients,
     lagrangian,
     linear_fit,
@@ -217,3 +219,11 @@ def test_the_conditional_entropy_refuses_what_is_no_policy():
     for pi, pi1 in ((good * 0.5, good), (good, good * 0.5), (good[:1], good)):
         with pytest.raises(coreplan.InputError):
             conditional_entropy(e, pi, pi1)
+
+
+def test_without_multipliers_a_fit_has_no_certificate(monkeypatch):
+    """A solver's point with multipliers zero: the error is the point's own, and nothing but 0 is known from below."""
+    found = OptimizeResult(x=np.zeros(2), ineqlin=OptimizeResult(marginals=np.zeros(4)))
+    monkeypatch.setattr(definitions, "linprog", lambda *arguments, **named: found)
+    fit = best_fit(np.ones((2, 1)), np.array([1.0, 3.0]))
+    assert (fit.low, fit.error) == (0.0, 3.0)

@@ -82,7 +82,9 @@ def test_a_lying_solver_is_not_believed(monkeypatch):
     e = Enumerated.of(coreplan.make("river-swim"))
     for which in PAIRS:
         for form in FORMS:
-            with pytest.raises(SolverError, match=r"No answer for the .* could be verified"):
+            with pytest.raises(
+                SolverError, match=r"No answer for the .* could be verified .*the value may be off by"
+            ):
                 solve(e, which, form)
 
 
@@ -178,3 +180,27 @@ def test_the_sampled_lp_bounds_theta_on_both_sides():
     for theta, inside in ((2.0, True), (-2.0, True), (2.1, False), (-2.1, False)):
         w = np.array([10.0, theta, 10.0])  # V, theta, slack
         assert bool((pair.G.T @ w >= pair.c - 1e-12).all()) == inside, theta
+
+
+def test_the_bounds_on_values_of_the_last_resort():
+    """One value V >= -100, of which the least and the largest are asked for: within [-H, 2 H]."""
+    for sign, want in ((1.0, -3.0), (-1.0, 6.0)):
+        pair = verified.Pair(np.array([-100.0]), sparse.csc_matrix([[1.0]]), np.array([sign]), 1)
+        _, w, *_ = verified._highs(pair, "dual", "highs", 3.0)
+        np.testing.assert_allclose(w, [want])
+
+
+def test_the_last_resort_bounds_values_by_the_horizon(monkeypatch):
+    """Rewards are at most 1, so H = 1 / (1 - gamma) is the largest value there can be."""
+    bounds = []
+
+    def fails(*arguments, **named):
+        bounds.append(named["bounds"][0])
+        return OptimizeResult(x=None, status=4, message="numerical difficulties")
+
+    monkeypatch.setattr(verified, "linprog", fails)
+    e = Enumerated.of(coreplan.make("river-swim"))
+    with pytest.raises(SolverError, match="with bounds on V: numerical difficulties"):
+        solve(e, "classic", "dual")
+    H = 1 / (1 - e.discount)
+    assert set(bounds) == {(None, None), (-H, 2 * H)}

@@ -159,3 +159,31 @@ def test_the_bound_and_its_best_rate():
         mirror_bound(T=t, beta=best_beta(T=t, A=4, discount=0.9), A=4, discount=0.9).total for t in (T - 1, T)
     ]
     assert at[0] > 0.1 >= at[1]
+
+
+# Corners.
+
+
+def test_one_core_pair_and_one_action_need_one_iteration():
+    """log m = log A = 0, so only theta is learned: K is the least with 4 R D / sqrt(K) <= epsilon."""
+    found = tuned(epsilon=0.1, m=1, A=1, R=1.0, D=2.0)
+    assert (1, math.ceil((4 * 2.0 / 0.1) ** 2)) == (found.T, found.K)
+    assert found.bound.eps_opt == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("split", ["best", "paper"])
+def test_accuracies_that_nobody_can_reach_are_refused(split):
+    """From 10^18 iterations on: 10% above it and below it in its root."""
+    wish = {"m": 8, "A": 4, "R": 1.0, "D": 28.3, "split": split}
+    c1, c2 = constants(8, 4, 1.0, 28.3)
+    whole = 2 * c1 if split == "best" else c1 + c2 * 8 * math.sqrt(math.log(32))  # c1 + c2 sqrt(T / K)
+    assert tuned(epsilon=whole / 0.9e9, **wish).T < 10**18
+    with pytest.raises(coreplan.InputError, match="10\\^18"):
+        tuned(epsilon=whole / 1.1e9, **wish)
+
+
+def test_scales_that_leave_all_floats_are_refused():
+    good = {"T": 10, "K": 10, "eta": 0.1, "beta": 0.1, "alpha": 0.1, "m": 2, "A": 2, "R": 1.0}
+    assert math.isfinite(bound(**good, D=0.4e60).eps_opt)
+    with pytest.raises(coreplan.InputError, match="leave all floats"):
+        bound(**good, D=0.6e60)

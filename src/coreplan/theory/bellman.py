@@ -53,7 +53,7 @@ def inherent_bellman_error(
 # From above.
 
 
-def upper(e: Enumerated, D: float, ball: bool = True) -> float:
+def upper(e: Enumerated, D: float, ball: bool) -> float:
     """An upper bound: the least over centres, and over shares of the least-squares fits."""
     fits = Fits.of(e)
     phi = fits.Phi.reshape(e.X, e.A, e.d)
