@@ -67,7 +67,7 @@ def slow(queries: int, turns: int = 3) -> list[str]:
     for name, make, workers in engines:
         engine = make(workers)
         try:
-            run(corridor(WAIT), 400, engine)
+            run(corridor(WAIT), 800 * workers, engine)  # until all have started
         except coreplan.InputError:
             rows.append(f"| {name}, {workers} | - | - | - | {workers} | not installed |")
             continue

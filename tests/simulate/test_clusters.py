@@ -11,7 +11,7 @@ from helpers.places import ROOT
 
 # Each in a process of its own: Ray ends the process when it loses its own service, and both leave threads behind.
 RAY = """
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1] + "/tests")
 import coreplan, ray as library
 from coreplan.executors import ray
@@ -24,6 +24,8 @@ def bits(executor=None):
 whole = bits()
 for workers in (1, 2):
     assert bits(ray(workers, timeout=60)) == whole, workers
+    niceness = library.get(library.remote(lambda: os.nice(0)).remote())
+    assert niceness == os.nice(0), f"a worker has niceness {niceness}"  # Ray's own default is 15
     library.shutdown()
 """
 NOBODY = """

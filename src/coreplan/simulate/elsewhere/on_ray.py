@@ -88,6 +88,8 @@ def _started(library: Any, workers: int, address: str | None) -> None:
     import os
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:  # else Ray gives its workers way to everything else that runs here (niceness 15)
+        os.environ.setdefault("RAY_worker_niceness", "0")
     failed: list[BaseException] = []
     answered = threading.Event()
 
