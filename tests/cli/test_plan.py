@@ -247,7 +247,8 @@ def test_the_command_line_plans_by_default(monkeypatch, capsys):
 
     default, loose = record("river-swim"), record("river-swim", "--epsilon", "0.1")
     assert default["planner"] == loose["planner"] == "plug-in"
-    assert default["sub"] < 0.01 and default["queries"] == 96 + REPEATED + default["reality_queries"]
+    planned = default["queries"] - default["reality_queries"]
+    assert default["sub"] < 0.01 and 96 < planned <= 64 * 12 + REPEATED
     assert default["status"] == "accuracy reached"
     assert record("river-swim", "--epsilon", "0.00001%", "--budget", "50")["status"] == "accuracy not reached"
     assert (

@@ -19,7 +19,10 @@ from helpers.cores import without
 from helpers.runs import plan
 
 RATES = {"primal-dual": {"K": 9, "eta": 0.01, "beta": 0.01, "alpha": 0.01}}
-WITH_CORE = sorted(name for name, p in PLANNERS.items() if p.needs_core)
+# Others complete the core set by pairs of their own, or need a table.
+WITH_CORE = sorted(
+    n for n, p in PLANNERS.items() if p.needs_core and p.core_of == "core" and not p.needs_table
+)
 
 
 def planner(name):

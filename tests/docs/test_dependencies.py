@@ -18,8 +18,12 @@ TOOLS = {
 
 
 def bounds():
-    """Name -> lowest version, of all dependencies with and without extras, but for those of other systems only."""
-    lines = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
+    """Name -> lowest version, of all dependencies with and without extras, but for those of other systems only.
+
+    Peers that a benchmark compares with (the extra `bench`) run in an environment of their own: no test runs with them.
+    """
+    extras = (lines for extra, lines in PROJECT["optional-dependencies"].items() if extra != "bench")
+    lines = [*PROJECT["dependencies"], *chain(*extras)]
     return dict(line.split(">=") for line in lines if not line.startswith("coreplan[") and ";" not in line)
 
 

@@ -61,7 +61,7 @@ def test_earned_is_unbiased_whatever_is_believed(ends, beliefs):
 
 def test_right_beliefs_make_rollouts_sharper():
     problem = dataclasses.replace(coreplan.make("inventory"), tabular=None)
-    plan = coreplan.plan(problem, epsilon="1%", reality=0)
+    plan = coreplan.plan(problem, budget=30_000, reality=0)
     blind, sharp = (
         np.std([face_reality(problem, plan.policy, queries=1_500, seed=s, beliefs=b).earned.value for s in range(30)])
         for b in (None, Beliefs(plan.policy.theta))

@@ -116,7 +116,7 @@ def test_what_is_random_rarely_or_at_few_pairs_is_found(monkeypatch):
     ("old", "new"),
     [
         ("return same and all(", "return True or all("),
-        ("certain = same and not state.drew", "certain = True"),
+        ("same, n = agree(state, answers), ", "same, n = True, "),
         ("max(m, LEAST_DRAWN) if drew else max(m // SHARE, LEAST)", "4"),
     ],
 )

@@ -21,9 +21,9 @@ def test_a_grid_that_is_too_coarse_is_doubtful_and_says_both_numbers():
     assert result.believed > 0.3 and result.earned.high < 0.1
     assert f"The samples say {result.believed:.3g}, rollouts earned" in result.reason
     assert f"{result.earned.high:.3g}" in result.reason and "Refine" in result.reason
-    assert result.queries - result.reality_queries == 3_200
     alone = plan(rooms(5), epsilon="1%", reality=0)
-    assert alone.status is Status.REACHED and alone.queries == 3_200 and alone.earned is None
+    assert alone.status is Status.REACHED and alone.earned is None
+    assert alone.queries == result.queries - result.reality_queries
     assert alone.policy.theta.tobytes() == result.policy.theta.tobytes()
 
 

@@ -138,7 +138,7 @@ def test_answers_to_noise_of_the_planners_own(block, tmp_path):
 
 def test_asks_that_are_no_sweeps(tmp_path, monkeypatch):
     """With more core pairs than an ask may have, PlugIn asks for parts of a sweep."""
-    for module in ("plug_in", "sampled_lp"):
+    for module in ("plug_in.planner", "sampled_lp"):
         monkeypatch.setattr(f"coreplan.planners.{module}.BATCH", 10)
     whole.cache_clear()
     for name in ("plug-in", "sampled-lp"):

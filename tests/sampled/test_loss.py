@@ -12,7 +12,7 @@ from coreplan import CoreSet, FunctionFeatures, FunctionModel, InputError, PlugI
 from coreplan.core import Lift
 from coreplan.planners import CoreSetup
 from coreplan.problem import Sparse
-from coreplan.sampled import Accuracy, before, losses, unseen
+from coreplan.sampled import Accuracy, before, losses
 from coreplan.sampled import policy_iteration as bellman
 from coreplan.sampled.loss import half_weights
 from coreplan.simulate import REPEATED
@@ -179,6 +179,6 @@ def test_samples_that_show_nothing_are_not_believed_at_once():
         tabular=None,
     )
     run = plan(alike, epsilon="1%")
-    assert run.status is Status.REACHED and run.queries == unseen.HUNTED * 12
-    short = plan(alike, epsilon="1%", budget=1000)
+    assert run.status is Status.REACHED and run.queries > 8 * 12 + REPEATED
+    short = plan(alike, epsilon="1%", budget=300)
     assert short.status is Status.NOT_REACHED and "no policy from the uniform one" in short.reason

@@ -87,7 +87,7 @@ def used(found: Any) -> Any:
     elif isinstance(found, Problem):
         _planned(found)
     elif isinstance(found, Planner):
-        _planned(problem_of("function", "box", Fault()) if found.needs_box else tiny(), found)
+        _planned(_problem_for(found), found)
     elif isinstance(found, (FunctionModel, NoiseModel, ScalarModel)) or (
         isinstance(found, CompiledModel) and found.state_shape == (2,)
     ):
@@ -106,6 +106,13 @@ def used(found: Any) -> Any:
             raise Wrong("invalid evaluation", shortened(found))
         found.as_dict()
     return found
+
+
+def _problem_for(planner: Planner) -> Problem:
+    """A small problem that has what the planner needs."""
+    if planner.needs_box:
+        return problem_of("function", "box", Fault())
+    return coreplan.make("river-swim") if planner.needs_table or planner.core_of == "all" else tiny()
 
 
 def _planned(problem: Problem, planner: Planner | None = None) -> None:
