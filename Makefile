@@ -61,8 +61,11 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
+# QuantEcon compiles when it is imported first, and two processes that do so at once leave a broken cache, which aborts
+# every later one. So one process imports it before the tests.
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -c "import quantecon"
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test
@@ -72,6 +75,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed-test
 $(OLDEST)/.installed-test: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[test]'
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/numba $(OLDEST)/bin/python -c "import quantecon"
 	touch $@
 
 $(DIST)/.installed:

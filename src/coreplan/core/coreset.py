@@ -93,6 +93,7 @@ class CoreSet:
 
     def completed(self, problem: Problem) -> CoreSet:
         """All available actions at the states of these pairs, state by state."""
+        as_kind("CoreSet.completed", Problem, "a Problem", problem=problem)
         return _all_at(problem, _distinct_states(self.states)[0])
 
     def save(self, path: str | Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, InputError, IntArray
+from ..base import FloatArray, InputError, IntArray, as_kind
 from ..core import CoreSet
 from ..features import as_matrix, available, checked, flat
 from ..problem import Problem, Tabular, check_policy
@@ -38,6 +38,7 @@ class Enumerated:
     @classmethod
     def of(cls, problem: Problem, core: CoreSet | None = None) -> Enumerated:
         """Write a problem out as matrices; raises InputError if it is too large."""
+        as_kind("Enumerated.of", Problem, "a Problem", problem=problem)
         if problem.tabular is None:
             raise InputError(
                 f"The problem '{problem.name}' cannot be enumerated: it has too many states, or gives no table. "

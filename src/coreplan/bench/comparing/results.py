@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base import FloatArray, InputError, as_choice, as_path, as_positive, files
+from ...base import FloatArray, InputError, as_choice, as_path, as_positive, files, shown
 from ...plots import draw_estimates, draw_panels, draw_profiles
 from . import statistics
 from .row import COLUMNS, DEFAULT, REFUSED, Row, line_of
@@ -61,6 +61,8 @@ class Results:
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
+        if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Row) for row in rows):
+            raise InputError(f"`Results(rows=...)` must be rows of a comparison, got {shown(rows)}.")
         self.rows = list(rows)
 
     def __len__(self) -> int:
