@@ -154,6 +154,14 @@ def test_the_core_lp_of_an_inexact_core_set_says_that_its_value_is_none():
     assert solve(shrunk, "classic").note == ""
 
 
+def test_whether_a_large_core_is_exact_is_not_measured_and_said(monkeypatch):
+    """With all pairs as the core there is nothing to measure, however many they are."""
+    monkeypatch.setattr("coreplan.theory.lp.MOST_WEIGHTS", 10)
+    problem = coreplan.make("random-linear")
+    assert "was not measured" in solve(Enumerated.of(problem), "core").note
+    assert solve(Enumerated.of(random_sparse(20, 2, 3)), "core").note == ""
+
+
 def inwards(Phi, rows):
     """The features with the core's own moved halfway to their mean: the others lie outside of their hull."""
     Phi = Phi.copy()

@@ -21,6 +21,9 @@ from .tables import Enumerated
 __all__ = ["FORMS", "PAIRS", "Solution", "SolverError", "UnboundedError", "solve"]
 
 PAIRS = ("classic", "relaxed", "core")
+MOST_WEIGHTS = (
+    50_000_000  # coefficients of features in core features that are computed to see whether a core is exact
+)
 
 
 @dataclass(frozen=True)
@@ -78,19 +81,29 @@ def solve(e: Enumerated, which: str = "core", form: str = "dual", tolerance: flo
     return _solution(pair, n_first, found, _inexact(e) if which == "core" else "")
 
 
-def _outside(e: Enumerated) -> float:
-    """How far a feature lies outside the hull of the core features, in units of the columns; 0 if that is rounding."""
+def _outside(e: Enumerated) -> float | None:
+    """How far a feature lies outside the hull of the core features, in units of the columns; 0 if that is rounding.
+
+    None if that would take too long: for each pair outside of the core set it is a projection onto the hull.
+    """
+    others = np.setdiff1d(np.arange(e.Z), e.rows)
+    if not len(others):
+        return 0.0
+    if len(others) * e.m > MOST_WEIGHTS or e.Z * e.d > MOST_WEIGHTS:
+        return None
     Phi = as_dense(e.Phi)
     sizes = column_sizes(Phi.shape[1], Phi)
-    error = float(convex_coefficients(Phi[e.rows] / sizes, Phi / sizes)[1].max())
+    error = float(convex_coefficients(Phi[e.rows] / sizes, Phi[others] / sizes)[1].max())
     return 0.0 if is_inside(error) else error
 
 
 def _inexact(e: Enumerated) -> str:
-    """What must stand beside the value of the core LP if the core set is inexact; '' if it is exact."""
+    """What must stand beside the value of the core LP if the core set is, or may be, inexact; '' if it is exact."""
     error = _outside(e)
-    if not error:
+    if error == 0.0:
         return ""
+    if error is None:
+        return "the optimum only if the core set is exact, which was not measured: there are too many pairs"
     return (
         f"NOT the optimum: the core set is inexact, a feature lies {error:.2g} of its range outside its hull, and then the "
         "core LP can be finite and far off in either direction; theory.saddle_point(e, D) solves it with theta bounded"
