@@ -78,7 +78,7 @@ def test_shares_equalise_what_another_sample_gains():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("given.weight * norm.pdf(given.lead / s) / s", "given.weight * norm.pdf(given.lead / s)"),
+        ("given.weight * norm.pdf(z) / s", "given.weight * norm.pdf(z)"),
         ("best = given.deviation * np.sqrt", "best = given.deviation**2 * np.sqrt"),
         ("- given.lead * norm.cdf(-z)", "+ given.lead * norm.cdf(-z)"),
         ("square = given.c**2 @ variance", "square = given.c**2 @ variance**2"),
@@ -131,3 +131,18 @@ def test_where_nothing_varies_or_nothing_is_decided_there_is_no_allocation():
     sampled, lift, _ = toy(4)
     still = sampled.part(np.unique(sampled.pair, return_index=True)[1].repeat(3))
     assert allocation.decisions(still, lift, still.solve(lift, still.equal()), False) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("lead", [0.0, 1.0, 1e6])
+def test_decisions_without_noise_ask_for_nothing(lead):
+    """Pair 1 never varies, and decides by itself at the second decision: the shares are those of the first one alone."""
+    c, deviation, n = (
+        np.array([[1.0, 0.5, 0.2], [0.0, 30.0, 0.0]]),
+        np.array([1.0, 0.0, 2.0]),
+        np.array([8, 8, 16]),
+    )
+    both = allocation.Decisions(np.array([0.1, lead]), np.array([1.0, 100.0]), c, deviation, None)
+    one = allocation.Decisions(both.lead[:1], both.weight[:1], c[:1], deviation, None)
+    np.testing.assert_array_equal(allocation.shares(both, n), allocation.shares(one, n))
+    assert allocation.predicted(both, n) == pytest.approx(allocation.predicted(one, n), abs=1e-140)

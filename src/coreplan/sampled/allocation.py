@@ -41,6 +41,7 @@ MOST_PAIRS = 2000  # core pairs up to which it is computed: it takes a dense sys
 DECISIONS = 4000  # the most decisions between two actions that are looked at
 ENTRIES = 8_000_000  # the most numbers of their features
 EQUAL = 0.25  # the share of the samples that is spread equally
+FAR = 40.0  # standard deviations at which the normal density is zero in double precision
 PAYS = 0.75  # unequal numbers are taken if they are predicted to lose less than this part of what equal ones lose
 
 
@@ -134,15 +135,20 @@ def spread(given: Decisions, counts: IntArray | FloatArray) -> FloatArray:
 def predicted(given: Decisions, counts: IntArray | FloatArray) -> float:
     """The loss L that is predicted after `counts [m]` samples, without its factor 1 - gamma."""
     s = spread(given, counts)
-    z = given.lead / s
+    z = np.minimum(given.lead / s, FAR)
     return float(given.weight @ (s * norm.pdf(z) - given.lead * norm.cdf(-z)))
 
 
 def shares(given: Decisions, counts: IntArray) -> FloatArray:
-    """The best share of the samples for each pair, `[m]`, sigma_j sqrt(W_j) in proportion, of which a part is equal."""
-    s = np.sqrt(given.c**2 @ (given.deviation**2 / counts))
-    s = np.maximum(s, np.finfo(float).tiny)
-    best = given.deviation * np.sqrt((given.weight * norm.pdf(given.lead / s) / s) @ given.c**2)
+    """The best share of the samples for each pair, `[m]`, sigma_j sqrt(W_j) in proportion, of which a part is equal.
+
+    Decisions that depend only on pairs without noise (s = 0) ask for nothing.
+    """
+    square = given.c**2 @ (given.deviation**2 / counts)
+    noisy = square > np.finfo(float).tiny
+    s = np.sqrt(np.where(noisy, square, 1.0))
+    z = np.minimum(given.lead / s, FAR)
+    best = given.deviation * np.sqrt(np.where(noisy, given.weight * norm.pdf(z) / s, 0.0) @ given.c**2)
     total = best.sum()
     return np.full(len(counts), EQUAL / len(counts)) + (1.0 - EQUAL) * best / (total if total > 0.0 else 1.0)
 
