@@ -117,9 +117,9 @@ PARTS: dict[str, dict[str, Tests]] = {
     "certificate": {
         f"judge.certificate.{name}": Tests(
             ("tests/judge/test_upper.py", "tests/judge/test_lower.py", "tests/judge/test_no_upper.py",
-             "tests/judge/test_certify.py"),
+             "tests/judge/test_evidence.py", "tests/judge/test_certify.py"),
         )
-        for name in ("upper", "first_half", "lower", "condition", "certificate")
+        for name in ("upper", "first_half", "lower", "condition", "evidence", "shared", "rounds")
     },
 }  # fmt: skip
 CALLERS = {"core.frame": ("core.coverage",), "core.nearest": ("core.coverage",)}

@@ -17,7 +17,7 @@ from coreplan.planning.judged import certified
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
 
-CERTIFICATE = "coreplan.judge.certificate.certify"
+CERTIFICATE = "coreplan.judge.certificate.rounds"
 
 
 def without_core(spec):
