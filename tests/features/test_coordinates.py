@@ -25,7 +25,7 @@ def test_places_in_the_unit_cube_and_back():
     [
         ({"low": [0.0], "high": [0.0]}, "low < high"),
         ({"low": [1.0], "high": [0.0]}, "low < high"),
-        ({"low": [], "high": []}, "low < high"),
+        ({"low": [], "high": []}, "are empty"),
         ({"low": [0.0], "high": [np.inf], "periodic": [True]}, "one period"),
         ({"low": [np.nan], "high": [1.0]}, "low < high"),
         ({"low": [0.0], "high": [1.0], "periodic": [1]}, "periodic"),

@@ -77,7 +77,7 @@ def test_the_budget_is_kept(budget):
     [
         ({"box": ([1.0], [0.0])}, "low < high"),
         ({"box": ([np.nan], [1.0])}, "low < high"),
-        ({"box": ([], [])}, "low < high"),
+        ({"box": ([], [])}, "are empty"),
         ({"box": 3}, "must be a Box"),
         ({"box": ([0.0], [np.inf]), "periodic": [True]}, "one period"),
         ({"box": ([np.inf], [np.inf])}, "low < high"),
