@@ -67,30 +67,30 @@ def algorithm_1(
     out = Iterates()
     for t in range(1, T + 1):
         out.Thetas.append(Theta.copy())
-        u = rng.random(K + 1)
+        u = rng.random(K + 1)  # lines (1) and (5): numbers as in planners/primal_dual/kernels.py
         j = np.array([inverse(lam, v) for v in u[:K]] + [int(u[K] * m)])
         x0 = problem.model.initial(initial_stream, K)
         rewards, y = problem.model.step(stream, states[j], actions[j])
         v = rng.random(2 * K + 1)
         if v[2 * K] * t < 1:
-            out.J = t
+            out.J = t  # (10)
         phi0, phiy = dense(problem.features(x0), d), dense(problem.features(y), d)
         pi0, piy = (policy(phi, beta * Theta, w) for phi in (phi0, phiy))
         inner = [theta]  # theta^(1) = theta_{t-1}
         for i in range(K):
-            a0, a = inverse(pi0[i], v[i]), inverse(piy[i], v[K + i])
-            g = (1 - gamma) * phi0[i, a0] + gamma * phiy[i, a] - core[j[i]]
-            step = inner[-1] - alpha * g
+            a0, a = inverse(pi0[i], v[i]), inverse(piy[i], v[K + i])  # (1)
+            g = (1 - gamma) * phi0[i, a0] + gamma * phiy[i, a] - core[j[i]]  # (2)
+            step = inner[-1] - alpha * g  # (3)
             norm = np.linalg.norm(step)
             inner.append(step * D / norm if norm > D else step)
-        theta = np.mean(inner[:K], axis=0)
+        theta = np.mean(inner[:K], axis=0)  # (4)
         r = (rewards[K] - low) / (high - low)
         taken = piy[K] > 0
-        V = piy[K][taken] @ scores(phiy[K], theta)[taken]
+        V = piy[K][taken] @ scores(phiy[K], theta)[taken]  # (6)
         gradient = np.zeros(m)
-        gradient[j[K]] = m * (r + gamma * V - core[j[K]] @ theta)
-        lam = softmax(np.log(lam) + eta * gradient)
-        Theta = Theta + theta
+        gradient[j[K]] = m * (r + gamma * V - core[j[K]] @ theta)  # (7)
+        lam = softmax(np.log(lam) + eta * gradient)  # (8)
+        Theta = Theta + theta  # (9)
         out.thetas.append(theta)
         out.lambdas.append(lam)
     return out

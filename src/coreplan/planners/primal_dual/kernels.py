@@ -1,10 +1,24 @@
-"""Algorithm 1 (`alg:Main`) in compiled code: the three updates of one outer iteration t.
+"""Algorithm 1 (`alg:Main`) in compiled code: one outer iteration t. Comments have the numbers of its lines:
 
-All K + 1 queries of an iteration are known before the first is answered, because the inner gradients
-do not depend on the inner iterate; so `ask` draws the pairs and `tell` does the arithmetic.
-The code for dense features follows the paper's lines literally. With sparse features an inner step costs O(k):
-theta is stored as s v, so that a projection changes one number, and the mean of the iterates is
-accumulated lazily. Both forms are tested against each other and against a naive loop.
+    for i = 1, ..., K, from theta_t^(1) = theta_{t-1}
+        (1) sample x_0^(i) ~ nu0 and a_0^(i) ~ pi_t(.|x_0^(i)),
+                   (x^(i), a^(i)) ~ lambda_t,
+                   xbar^(i) ~ P(.|x^(i), a^(i)) and abar^(i) ~ pi_t(.|xbar^(i))
+        (2) g~_theta = (1 - gamma) phi(x_0^(i), a_0^(i)) + gamma phi(xbar^(i), abar^(i)) - phi(x^(i), a^(i))
+        (3) theta_t^(i+1) = Pi(theta_t^(i) - alpha g~_theta), Pi the projection onto the ball of radius D
+    (4) theta_t = (theta_t^(1) + ... + theta_t^(K)) / K
+    (5) sample (x_t, a_t) ~ Unif(core) and (r_t, y_t) ~ P(.|x_t, a_t)
+    (6) V_t(y_t) = sum_a pi_t(a|y_t) Q_t(y_t, a), Q_t = Phi theta_t
+    (7) g~_lambda = m (r_t + gamma V_t(y_t) - Q_t(x_t, a_t)) e_(x_t, a_t)
+    (8) lambda_{t+1} is proportional to lambda_t exp(eta g~_lambda)
+    (9) pi_{t+1} = softmax(beta (theta_1 + ... + theta_t) . phi)
+    (10) return pi_J, J ~ Unif{1, ..., T}
+
+All K + 1 queries of an iteration are known before the first is answered, because the inner gradients do not depend on the
+inner iterate; so `ask` draws the pairs, the simulator answers with x_0, xbar, r and y, and `tell` does the arithmetic.
+`descend_dense` has lines (1) to (4) literally. With sparse features (`descend_sparse`) an inner step costs O(k): theta is
+stored as s v, so that a projection changes one number, and the mean of the iterates is accumulated lazily. Both forms are
+tested against each other and against a naive loop (`theory/naive.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +39,8 @@ class State(NamedTuple):
     """Everything that Algorithm 1 carries over from one iteration to the next."""
 
     theta: FloatArray  # [d] theta_{t-1}
-    Theta: FloatArray  # [d] sum_{k<t} theta_k
-    Theta_J: FloatArray  # [d] sum_{k<J} theta_k, J uniform on the iterations so far
+    Theta: FloatArray  # [d] Theta_t = sum_{k<t} theta_k, with a given pi_1 = softmax(w . phi) w / beta more
+    Theta_J: FloatArray  # [d] Theta_J, J uniform on the iterations so far
     log_lam: FloatArray  # [m] log lambda_t, up to a constant
     tree: FloatArray  # [2 M] sums of exp(log_lam) over a binary tree, M a power of two >= m
     counts: IntArray  # [2] iterations done, J
@@ -34,21 +48,21 @@ class State(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    K: int
-    eta: float
-    beta: float
-    alpha: float
-    D: float
+    K: int  # inner steps
+    eta: float  # the rate of lambda
+    beta: float  # of the policy
+    alpha: float  # of theta
+    D: float  # radius of theta's ball
     gamma: float
 
 
 class Scratch(NamedTuple):
-    p: FloatArray  # [A]
-    mean: FloatArray  # [d]
-    v: FloatArray  # [d]
+    p: FloatArray  # [A] probabilities of actions
+    mean: FloatArray  # [d] the sum of the inner iterates
+    v: FloatArray  # [d] theta / s
 
 
-# lambda: a multiplicative update of ONE coordinate and K draws per iteration. A tree of sums does
+# lambda: (8) changes ONE coordinate, before normalising, and (1) draws K times per iteration. A tree of sums does
 # both in O(log m), and every node is the sum of its two children, so that rounding errors do not build up.
 
 FAR = 30.0  # log-weights are normalised again when the total leaves e^(+-30)
@@ -78,7 +92,7 @@ def sum_tree(log_lam, tree):
 
 @njit(cache=True, nogil=True)
 def raise_log(log_lam, tree, j, by):
-    """log_lam[j] += by, and update the tree."""
+    """Line (8): lambda times exp(by) at the core pair j, that is log_lam[j] += by, and update the tree."""
     log_lam[j] += by
     M = tree.shape[0] // 2
     if log_lam[j] > FAR:
@@ -111,30 +125,34 @@ def draw(tree, u):
 
 @njit(cache=True, nogil=True)
 def ask(u, state, hyper, core_index):
-    """(x_t^(i), a_t^(i)) ~ lambda_t for i = 1..K, then (x_t, a_t) ~ Unif(core): `u [K + 1]`."""
+    """The pairs of lines (1) and (5), by `u [K + 1]`."""
     K = hyper.K
     for i in range(K):
         core_index[i] = draw(state.tree, u[i])
-    core_index[K] = int(u[K] * state.log_lam.shape[0])
+    core_index[K] = int(u[K] * state.log_lam.shape[0])  # Unif(core)
 
 
 @njit(cache=True, nogil=True)
 def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scratch):
-    """One outer iteration; `u [2 K + 1]` draws K actions at initial states, K actions at next states, and J."""
+    """Lines (2) to (10); `u [2 K + 1]` draws K actions at initial states, K actions at next states, and J.
+
+    `core_index [K + 1]` are the pairs that `ask` drew; `rewards [K + 1]`, `next_phi [K + 1, A, d]` (features of xbar^(1)
+    to xbar^(K) and y_t) and `initial_phi [K, A, d]` (of x_0^(1) to x_0^(K)) are the answers.
+    """
     theta, Theta = state.theta, state.Theta
     K, p = hyper.K, scratch.p
 
-    # J ~ Unif{1..t} by reservoir: iteration t replaces the kept one with probability 1/t.
+    # (10) J ~ Unif{1..t} by reservoir: iteration t replaces the kept one with probability 1/t.
     t = state.counts[0] + 1
     state.counts[0] = t
     if u[2 * K] * t < 1.0:
         state.counts[1] = t
         state.Theta_J[:] = Theta
 
-    # Stochastic gradient descent; theta becomes theta_t.
+    # (1) to (4), stochastic gradient descent: theta becomes theta_t.
     descend(u, theta, Theta, hyper, core, core_index, initial_phi, next_phi, scratch)
 
-    # Stochastic mirror ascent, on the pair of the last query.
+    # (5) to (8), stochastic mirror ascent, at the pair of the last query. `td` is the bracket of (7).
     j, m = core_index[K], state.log_lam.shape[0]
     softmax(next_phi, K, Theta, hyper.beta, p)  # pi_t(.|y_t): Theta does not yet hold theta_t
     V = 0.0
@@ -146,7 +164,7 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
     state.td[0] += td
     state.td[1] += 1.0
 
-    # Policy update: pi_{t+1} = softmax(beta sum_{k<=t} Phi theta_k).
+    # (9), policy update: Theta becomes Theta_{t+1}.
     for i in range(theta.shape[0]):
         Theta[i] += theta[i]
 
@@ -168,7 +186,7 @@ def descend(
     next_phi: Any,
     scratch: Any,
 ) -> None:
-    """The inner loop: theta_{t-1} in, theta_t out, in place."""
+    """Lines (1) to (4): theta_{t-1} in, theta_t out, in place."""
     raise TypeError("descend is for compiled code")
 
 
@@ -179,19 +197,21 @@ def descend_dense(u, theta, Theta, hyper, core, core_index, initial_phi, next_ph
     d = theta.shape[0]
     mean[:] = 0.0
     for i in range(K):
-        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)  # (1), the actions
         a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         norm2 = 0.0
         for l in range(d):
             mean[l] += theta[l]  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
+            # (2) and (3)
             g = (1.0 - gamma) * initial_phi[i, a0, l] + gamma * next_phi[i, a, l] - core[j, l]
             theta[l] -= alpha * g
             norm2 += theta[l] * theta[l]
-        if norm2 > D * D:
+        if norm2 > D * D:  # Pi
             shrink = D / math.sqrt(norm2)
             for l in range(d):
                 theta[l] *= shrink
+    # (4)
     for l in range(d):
         theta[l] = mean[l] / K
 
@@ -223,15 +243,15 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
         norm2 += v[l] * v[l]
     s, S = 1.0, 0.0
     for i in range(K):
-        a0 = choose(initial_phi, i, Theta, beta, u[i], p)
+        a0 = choose(initial_phi, i, Theta, beta, u[i], p)  # (1), the actions
         a = choose(next_phi, i, Theta, beta, u[K + i], p)
         j = core_index[i]
         S += s  # theta^(i) joins the mean before it moves: i = 1..K, not K + 1
-        by = alpha / s
+        by = alpha / s  # (2) and (3), in units of v
         norm2 += _move(v, late, initial_phi.index[i, a0], initial_phi.weight[i, a0], -by * (1.0 - gamma), S)
         norm2 += _move(v, late, next_phi.index[i, a], next_phi.weight[i, a], -by * gamma, S)
         norm2 += _move(v, late, core.index[j], core.weight[j], by, S)
-        if s * s * norm2 > D * D:
+        if s * s * norm2 > D * D:  # Pi
             s = D / math.sqrt(norm2)
         if s < 1e-2:  # fold the scale in before it costs digits
             norm2 = 0.0
@@ -240,6 +260,7 @@ def descend_sparse(u, theta, Theta, hyper, core, core_index, initial_phi, next_p
                 v[l] *= s
                 norm2 += v[l] * v[l]
             s = 1.0
+    # (4)
     for l in range(d):
         theta[l] = (S * v[l] + late[l]) / K
 
