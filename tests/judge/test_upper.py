@@ -159,11 +159,20 @@ def test_the_bound_is_proved_where_it_is_returned(tmp_path, monkeypatch):
         assert broken.upper_bound(basis, rule, s, 0.9).bound < true - 0.003
 
 
-def test_no_bound_where_a_sample_breaks_the_bets():
-    """A sample beyond what the hull allows could ruin the bets; then 1, which holds without any assumption."""
-    basis, rule, s = nearly_equal(1.5, 0.1)
-    s = dataclasses.replace(s, rewards=np.where(np.arange(50) == 7, 4.0, 0.0))
-    assert upper_bound(basis, rule, s, 0.9).bound == 1.0
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_no_bound_where_a_sample_breaks_the_bets(share):
+    """A sample beyond what the hull allows could ruin the bets: then 1, which holds without any assumption.
+
+    With one core pair kappa is known. A largest sample just below floor + 1 / bet leaves a bound; just above it, none.
+    """
+    basis, rule, s = nearly_equal(6.0, share)
+    basis = dataclasses.replace(basis, C=basis.C[:1], core=basis.core[:1], frame=Frame(basis.core[:1], 1))
+    for by, proved in ((-0.05, True), (0.05, False)):
+        largest = rule.floor + 1 / rule.bet + by
+        odd = dataclasses.replace(
+            s, rewards=np.where(np.arange(50) == 7, largest + 0.2, 0.0)
+        )  # Y = r - w there
+        assert (upper_bound(basis, rule, odd, 0.9).bound < 0.5) == proved
 
 
 def bounds(module, spec, runs, heavy, n=4000):

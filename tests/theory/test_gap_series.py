@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import coreplan
-from coreplan.theory import Enumerated, duality_gap, duality_gaps, record, recorded
+from coreplan.planners import PrimalDual
+from coreplan.theory import (
+    Enumerated,
+    best_fit,
+    duality_gap,
+    duality_gaps,
+    q_approximation_error,
+    record,
+    recorded,
+)
+from coreplan.theory.claims.instances import linear_instance
 from helpers.mutants import mutant
 
 RATES = {"K": 2, "eta": 0.01, "beta": 0.05, "alpha": 0.1}
@@ -68,3 +78,21 @@ def test_faults_are_noticed(old, new, tmp_path, monkeypatch):
     assert broken.duality_gaps(problem, planner, 120).gaps[-1] != pytest.approx(
         whole(problem, planner, 40).gap, abs=1e-9
     )
+
+
+def test_the_errors_of_a_run_are_those_in_the_planners_ball():
+    """No Q^pi and no backup has a theta in so small a ball: each error is the mean of exact fits in it."""
+    problem, D = linear_instance(), 0.3
+    e = Enumerated.of(problem)
+    kept = record(problem, PrimalDual(K=5, eta=0.01, beta=0.5, alpha=0.1, D=D), T=4)
+    policies = [e.softmax(Theta, 0.5) for Theta in kept.Thetas]
+    backups = [
+        e.r + e.discount * (e.P @ (e.M(pi) @ (e.Phi @ theta)))
+        for pi, theta in zip(policies, kept.thetas, strict=True)
+    ]
+    found = duality_gap(e, kept)
+    for radius, in_the_ball in ((D, True), (None, False)):
+        q_error = np.mean([q_approximation_error(e, pi, radius).error for pi in policies])
+        bellman_error = np.mean([best_fit(e.Phi, y, radius).error for y in backups])
+        assert (found.q_error == pytest.approx(q_error, abs=1e-8)) == in_the_ball
+        assert (found.bellman_error == pytest.approx(bellman_error, abs=1e-8)) == in_the_ball
