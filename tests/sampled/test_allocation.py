@@ -75,10 +75,26 @@ def test_shares_equalise_what_another_sample_gains():
     assert slope_is_right(allocation)
 
 
+def test_a_tie_that_no_noise_reaches_moves_no_sample():
+    """Two equal actions, exactly known, beside a decision by the noisy pairs."""
+    given = allocation.Decisions(
+        lead=np.array([0.1, 0.0]), weight=np.array([1.0, 1e3]), c=np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 1.0]]),
+        deviation=np.array([1.0, 2.0, 0.0]), shared=None,
+    )  # fmt: skip
+    counts = np.array([8, 8, 8])
+    with np.errstate(all="raise", under="ignore"):
+        share = allocation.shares(given, counts)
+    assert share[2] == pytest.approx(allocation.EQUAL / 3) and share.sum() == pytest.approx(1.0)
+    assert share[:2] == pytest.approx([(1 - allocation.EQUAL) / 2 + allocation.EQUAL / 3] * 2)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("given.weight * norm.pdf(given.lead / s) / s", "given.weight * norm.pdf(given.lead / s)"),
+        (
+            "given.weight[noisy] * norm.pdf(given.lead[noisy] / s) / s",
+            "given.weight[noisy] * norm.pdf(given.lead[noisy] / s)",
+        ),
         ("best = given.deviation * np.sqrt", "best = given.deviation**2 * np.sqrt"),
         ("- given.lead * norm.cdf(-z)", "+ given.lead * norm.cdf(-z)"),
         ("square = given.c**2 @ variance", "square = given.c**2 @ variance**2"),

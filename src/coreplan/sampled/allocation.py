@@ -141,8 +141,9 @@ def predicted(given: Decisions, counts: IntArray | FloatArray) -> float:
 def shares(given: Decisions, counts: IntArray) -> FloatArray:
     """The best share of the samples for each pair, `[m]`, sigma_j sqrt(W_j) in proportion, of which a part is equal."""
     s = np.sqrt(given.c**2 @ (given.deviation**2 / counts))
-    s = np.maximum(s, np.finfo(float).tiny)
-    best = given.deviation * np.sqrt((given.weight * norm.pdf(given.lead / s) / s) @ given.c**2)
+    noisy = s > 0.0  # no sample changes a lead that no noise reaches
+    s, c = s[noisy], given.c[noisy]
+    best = given.deviation * np.sqrt((given.weight[noisy] * norm.pdf(given.lead[noisy] / s) / s) @ c**2)
     total = best.sum()
     return np.full(len(counts), EQUAL / len(counts)) + (1.0 - EQUAL) * best / (total if total > 0.0 else 1.0)
 
