@@ -1,4 +1,4 @@
-"""The trace of a run: a table of about 200 rows, for any budget."""
+"""The trace of a run: a table of about 200 rows, for any budget, and a few more where a run may end long before it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..base import FloatArray
 
 ROWS = 200
+FIRST = 64  # queries of the first row after the start, at most
 
 
 class Trace:
@@ -93,7 +94,9 @@ def cell(value: float) -> str:
 def next_point(queries: int, budget: int) -> int:
     """The number of queries at which the next row is due: the smallest multiple of budget / ROWS above `queries`.
 
-    It depends on the number of queries only, so that a resumed run has the same rows.
+    Before the first multiple rows are due at powers of two, so that a run has rows that stops at an accuracy long before
+    its budget is spent. It depends on the number of queries only, so that a resumed run has the same rows.
     """
     k = queries * ROWS // budget + 1
-    return min(budget, -(-k * budget // ROWS))
+    even = min(budget, -(-k * budget // ROWS))
+    return min(even, max(FIRST, 1 << queries.bit_length())) if k == 1 else even
