@@ -69,6 +69,18 @@ def test_no_name_becomes_code(tmp_path):
     (tmp_path / "p.py").read_text().encode("ascii")
 
 
+def test_the_end_of_a_built_in_problem_may_be_left_out(tmp_path):
+    problem = coreplan.make("cart-pole:grid=3")
+    policy = coreplan.SoftmaxPolicy(np.random.default_rng(4).normal(size=164), 2.0, problem.features)
+    spec = export_policy(policy, numpy=tmp_path / "policy.py", problem=problem)
+    assert (spec["columns"][-1], spec["terminal"]) == ("fallen", "optional")
+    raw = np.random.default_rng(5).uniform(-0.2, 0.2, (50, 4))
+    wanted = policy.probabilities(np.column_stack([raw, np.zeros(50)]))
+    assert np.allclose(by_numpy(tmp_path / "policy.py")(raw), wanted, atol=1e-12)
+    if NODE is not None:
+        assert np.allclose(by_javascript([(spec, raw, None)])[0], wanted, atol=1e-12)
+
+
 def test_a_terminal_column_may_be_left_out(tmp_path):
     policy = policy_for(maps.with_terminal(GRID))
     spec = export_policy(policy, numpy=tmp_path / "policy.py")

@@ -81,6 +81,20 @@ def test_parts_of_an_observation_are_read_one_after_the_other():
         policy.predict((np.zeros((2, 1)), np.zeros((3, 1))))
 
 
+@pytest.mark.parametrize(
+    ("name", "D"), [("cart-pole:grid=3", 4), ("cart-pole:features=polynomial", 4), ("acrobot:grid=3", 4)]
+)
+def test_built_in_problems_with_an_end_take_states_without_its_column(name, D):
+    """So a policy of the built-in cart-pole balances Gymnasium's, whose observation has four numbers."""
+    problem = make(name)
+    policy, rows = policy_of(problem, scale=2.0), np.random.default_rng(1).uniform(-0.1, 0.1, (20, D))
+    assert np.array_equal(policy.probabilities(rows), policy.probabilities(alive(rows)))
+    assert np.array_equal(policy.q_values(rows[0]), policy.q_values(alive(rows)[0]))
+    assert np.array_equal(policy.predict(rows)[0], policy.predict(alive(rows))[0])
+    with pytest.raises(InputError, match=r"\(n, 5\), got \(20, 3\)"):
+        policy.predict(rows[:, :3])
+
+
 class Halved(gym.ObservationWrapper):
     def observation(self, observation):
         return (observation / 2).astype(np.float32)
@@ -205,9 +219,15 @@ def test_a_policy_drives_a_vector_environment(car):
     assert min(Recurrent.returns(car, "MountainCar-v0")) > -200  # every car arrives before the time limit
 
 
-def test_stable_baselines3_takes_policies_as_they_are(evaluate_policy, car, pole):
+@pytest.fixture(scope="module")
+def built_in():
+    return coreplan.plan(make("cart-pole:grid=5"), planner=coreplan.PlugIn(samples=1), reality=0).policy
+
+
+def test_stable_baselines3_takes_policies_as_they_are(evaluate_policy, car, pole, built_in):
     """Runs where it is installed; how it was run stands in docs/your-own-problem.md."""
-    for policy, name, least in ((car, "MountainCar-v0", -160.0), (pole, "CartPole-v1", 400.0)):
+    cases = ((car, "MountainCar-v0", -160.0), (pole, "CartPole-v1", 400.0), (built_in, "CartPole-v1", 400.0))
+    for policy, name, least in cases:
         env = gym.make(name)
         env.reset(seed=0)
         mean, spread = evaluate_policy(policy, env, n_eval_episodes=20, warn=False)

@@ -174,7 +174,8 @@ def _inputs(features: Features, names: list[str] | None) -> tuple[list[str], str
     assert isinstance(features, CompiledFeatures)
     if features.state_shape == ():
         return _columns(1, names), "number", ""
-    return _columns(int(np.prod(features.state_shape)), names), "columns", ""
+    columns = _columns(int(np.prod(features.state_shape)), names)
+    return columns, "columns", "optional" if features.ends else ""
 
 
 def _columns(D: int, names: list[str] | None) -> list[str]:

@@ -127,7 +127,8 @@ class CompiledFeatures:
     The kernel must fill `out` completely; it is `[n, A, d]`, or `Sparse` with both arrays `[n, A, k]`. For a state
     it does not know it writes NaN, which the caller reports. `core()` returns the pairs of an exact core set, if the
     features carry one by construction. `box=(low [D], high [D])` says which states they were made for, and `clips`
-    whether they clip the others to the edge of the box; a run warns about states outside.
+    whether they clip the others to the edge of the box; a run warns about states outside. `ends`: the last number of a
+    state is 1 once the process has ended; a policy takes states that lack it as living ones.
     """
 
     kernel: Callable[..., None]
@@ -142,6 +143,7 @@ class CompiledFeatures:
     core: Callable[[], tuple[States, IntArray]] | None = field(default=None, repr=False, compare=False)
     box: Box | None = field(default=None, repr=False, compare=False)
     clips: bool = False
+    ends: bool = False
 
     def __post_init__(self) -> None:
         _check_declaration(self)
@@ -177,6 +179,8 @@ class CompiledFeatures:
 
     def given(self, states: States) -> tuple[States, bool]:
         """States as a batch, and whether ONE was given: see `as_batch`."""
+        if self.ends and states.ndim in (1, 2) and states.shape[-1] == self.state_shape[0] - 1:
+            states = np.concatenate([states, np.zeros_like(states[..., :1])], axis=-1)
         return known_shape(states, self.state_shape, f"The features '{self.name}'")
 
     @property

@@ -64,4 +64,5 @@ def with_end(
     return CompiledFeatures(
         kernel, A, base.dimension + (1 if shared else A), base.radius, nonzeros=base.nonzeros,  # type: ignore[arg-type]
         data=base.data, name=f"{base.name} with an end", state_shape=(columns,), state_dtype=np.float64, core=core,
+        ends=True,
     )  # fmt: skip
