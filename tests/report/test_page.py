@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import re
+import shlex
 import shutil
 from itertools import pairwise
 
@@ -14,14 +15,14 @@ import coreplan
 from coreplan import InputError
 from coreplan.judge.assumptions import Measurement
 from coreplan.report import Facts, facts_of, measure, write_report
-from coreplan.report.charts import Level, Line, line_chart
+from coreplan.report.charts import Level, Line, Span, line_chart, span_picture
 from coreplan.report.comparison import differences
 from coreplan.report.lights import MEANING, checks
 from coreplan.report.markup import json_block, table
 from coreplan.report.packing import packed
 from coreplan.report.sample import draw_sample
-from coreplan.report.sections import spans, trajectories
-from coreplan.report.ticks import amount, compact, ticks
+from coreplan.report.sections import broken, spans, trajectories
+from coreplan.report.ticks import amount, compact, labels, ticks
 from coreplan.report.words import verdict
 from helpers.html import Page, safe
 from helpers.runs import numpy_problem
@@ -294,6 +295,8 @@ def test_several_runs_are_compared(run, tmp_path):
     safe(page)
     assert page.ids("section") == ["rows", "differences", "convergence"]
     assert [r["evaluation"]["value"] for r in page.data("runs")] == [f.evaluation.value for f in runs]
+    alike = page_of(tmp_path / "other", shutil.copytree(tmp_path / "other", tmp_path / "copy"))
+    assert ", by less than 0.0001, but intervals overlap, or values are the same." in alike.text
 
 
 def test_charts_place_numbers_where_they_belong():
@@ -313,6 +316,46 @@ def test_ticks_are_few_round_and_inside(low, high):
     found = ticks(low, high)
     assert 2 <= len(found) <= 5 and all(low - 1e-9 * abs(low) <= t <= high + 1e-9 * abs(high) for t in found)
     assert len({compact(t) for t in found}) == len(found)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.05689, 0.0569), (0, 1), (123_456.7, 123_457.1), (2.0, 2.0)])
+def test_labels_of_an_axis_tell_its_ticks_apart(low, high):
+    marks = ticks(low, high)
+    texts = labels(marks)
+    assert len(set(texts)) == len(marks)
+    assert [float(t.replace("k", "e3")) for t in texts] == pytest.approx(marks, rel=1e-4)
+
+
+def test_values_that_look_alike_stay_beside_each_other():
+    """A picture of two values that four decimals do not tell apart spans at least .002."""
+    rows = [
+        Span(name=n, value=v, low=None, high=None, style="policy", cells=(), note="")
+        for n, v in zip("ab", (0.05689, 0.0569), strict=True)
+    ]
+    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)%"', span_picture(rows, ("", ""), None))]
+    assert places[1] - places[0] == pytest.approx(100 * 0.00001 / 0.002, abs=0.01)
+
+
+def test_a_long_command_is_broken_before_its_options():
+    words = [
+        "coreplan",
+        "plan",
+        "my file.py:p",
+        *(w for k in range(9) for w in ("--set", f"name{k}=a value")),
+    ]
+    lines = broken(shlex.join(words)).splitlines()
+    assert len(lines) > 2 and all(len(line) <= 80 for line in lines)
+    assert all(line.strip().startswith("--set 'name") for line in lines[1:])
+    assert shlex.split("".join(line.removesuffix("\\") for line in lines)) == words
+
+
+def test_a_default_run_has_curves_and_no_empty_column(tmp_path):
+    """It ends long before its budget of ten million is spent."""
+    plan = coreplan.plan(numpy_problem(), planner="plug-in", epsilon="1%", out=tmp_path, reality=0)
+    assert len(plan.trace) > 3 and np.isnan(plan.trace["value"]).all()
+    page = page_of(tmp_path)
+    assert "length of theta" in page.text and "has no curve" not in page.text
+    assert "normalised value" not in page.text.partition("How the run converged")[2].partition("Whether")[0]
 
 
 def test_degenerate_ranges_have_a_tick():

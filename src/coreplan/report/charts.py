@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .markup import Html, element, void
-from .ticks import compact, padded, ticks
+from .ticks import labels, padded, ticks
 
 COLOURS = 8  # of series; the classes s0 to s7
 _INNER = 1000.0  # width and height of the inner drawing
+_NARROWEST = 0.002  # of normalised values that a picture spans: less would make much of nothing
 _FEW = 40  # points that are drawn as dots, too
 
 
@@ -83,7 +84,8 @@ def span_picture(rows: Sequence[Span], heads: Sequence[str], band: tuple[float, 
     """A table whose rows have points and intervals on one common axis; `band` is shaded behind all of them."""
     ends = [v for row in rows if not row.outside for v in (row.value, row.low, row.high) if v is not None]
     low, high = padded(ends)
-    low, high = max(low, 0.0), min(high, 1.0)
+    more = max(_NARROWEST - (high - low), 0.0) / 2.0
+    low, high = max(low - more, 0.0), min(high + more, 1.0)
     place = _Scale(low, high if high > low else low + 1e-9)
     head = [element("th", heads[0], scope="col"), element("th", heads[1], scope="col", class_="track-head")]
     head += [element("th", name, scope="col", class_="number") for name in heads[2:]]
@@ -96,8 +98,10 @@ def span_picture(rows: Sequence[Span], heads: Sequence[str], band: tuple[float, 
         )
         for row in rows
     ]
+    marks = ticks(low, high, 4)
     axis = [
-        _text(compact(t), place(t), "50%", dy=4, anchor=_anchor(place(t))) for t in ticks(low, high, 4)
+        _text(name, place(t), "50%", dy=4, anchor=_anchor(place(t)))
+        for t, name in zip(marks, labels(marks), strict=True)
     ]  # under the tracks
     foot = element(
         "tr",
@@ -188,11 +192,12 @@ def _level(level: Level, share: float) -> Html:
 
 
 def _grid(low: float, high: float) -> list[Html]:
-    found = []
-    for tick in ticks(low, high):
+    found: list[Html] = []
+    marks = ticks(low, high)
+    for tick, name in zip(marks, labels(marks), strict=True):
         y = f"{100.0 * (1.0 - (tick - low) / (high - low)):.3f}%"
         found.append(void("line", x1="0", x2="100%", y1=y, y2=y, class_="grid"))
-        found.append(_text(compact(tick), "0", y, dx=-8, dy=4, anchor="end"))
+        found.append(_text(name, "0", y, dx=-8, dy=4, anchor="end"))
     return found
 
 
@@ -200,7 +205,8 @@ def _x_ticks(low: float, high: float) -> list[Html]:
     marks = ticks(low, high, 4)
     places = [f"{100.0 * (tick - low) / (high - low):.3f}%" for tick in marks]
     return [
-        _text(compact(t), x, "100%", dy=17, anchor=_anchor(x)) for t, x in zip(marks, places, strict=True)
+        _text(name, x, "100%", dy=17, anchor=_anchor(x))
+        for name, x in zip(labels(marks), places, strict=True)
     ]
 
 

@@ -80,7 +80,8 @@ def _verdict(runs: Sequence[Facts], names: Sequence[str]) -> str:
         if apart
         else "but intervals overlap, or values are the same"
     )
-    return f"{name} has the highest value, {said(best.value)}, {said_so}."
+    hardly = ", by less than 0.0001" if said(best.value) == said(others[0][0].value) else ""
+    return f"{name} has the highest value, {said(best.value)}{hardly}, {said_so}."
 
 
 def _rows(runs: Sequence[Facts], names: Sequence[str], problems: Sequence[str]) -> Html:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..run import Trace
 from .charts import COLOURS, Level, Line, line_chart
 from .facts import Facts
@@ -21,6 +23,7 @@ _WORDS = {  # columns that are no words
     "Theta_norm": "length of Theta",
     "lambda_entropy": "entropy of lambda",
     "error": "estimated loss of sampling",
+    "samples": "samples of each core pair, at least",
     "nodes": "nodes of the features",
     "cells": "cells of the features",
 }
@@ -38,8 +41,7 @@ def convergence(facts: Facts) -> Html:
         for c in _columns([trace])
         if len(trace) >= _FEWEST and moves(trace[c].tolist())
     ]
-    rows = [_row(row) for row in trace.rows.tolist()]
-    numbers = table(trace.columns, rows, caption="trace")
+    numbers = _numbers(trace, "trace")
     if not panels:
         few = "A run that samples once and then solves has no curve. These are the moments that it recorded."
         return section(name, title, element("p", few, class_="reading"), numbers)
@@ -64,15 +66,14 @@ def together(runs: Sequence[Facts], names: Sequence[str]) -> Html:
             if len(trace) >= _FEWEST
             else _last(name, trace, column, k % COLOURS)
             for name, trace, k in traces
-            if column in trace.columns
+            if column in trace.columns and np.isfinite(trace[column]).any()
         ]
         drawn = [line for line in lines if moves(line.y)]
         if drawn and (len(lines) > 1 or column == "value"):
             panels.append(line_chart(said(column), "queries", lines))
     numbers = [
-        folded(f"The numbers of {name}", table(trace.columns, map(_row, trace.rows.tolist()), caption=f"trace of {name}"))
-        for name, trace, _ in traces
-    ]  # fmt: skip
+        folded(f"The numbers of {name}", _numbers(trace, f"trace of {name}")) for name, trace, _ in traces
+    ]
     if not panels:
         few = all(len(trace) < _FEWEST for _, trace, _ in traces)
         why = (
@@ -110,8 +111,15 @@ def _last(name: str, trace: Trace, column: str, colour: int) -> Line:
     return Line(name, trace["queries"].tolist()[-1:], trace[column].tolist()[-1:], colour)
 
 
-def _row(row: list[float]) -> list[object]:
-    return [int(v) if v == v and v.is_integer() and abs(v) < 2**53 else v for v in row]
+def _numbers(trace: Trace, caption: str) -> Html:
+    """The rows of a trace as a table, without columns of which nothing is known."""
+    known = [c for c in trace.columns if not all(math.isnan(v) for v in trace[c].tolist())]
+    rows = zip(*(map(_whole, trace[c].tolist()) for c in known), strict=True)
+    return table([said(c) for c in known], rows, caption=caption)
+
+
+def _whole(value: float) -> object:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _levels(facts: Facts) -> list[Level]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import textwrap
+import shlex
 from collections.abc import Sequence
 
 from ..judge import Evaluation
@@ -30,6 +30,31 @@ _COLUMNS = 6  # coordinates of trajectories that are drawn
 _CELLS = 12_000  # of a table of a sample
 _SHORTEST = 40  # steps of a trajectory that are drawn, at least
 _LITTLE = 0.05  # discounted weight of the steps that are not drawn, at most
+_WIDTH = 72  # of a line of a command
+_TOLD = {  # what stands in run.json, in the words of the page
+    "problem": "problem",
+    "planner": "planner",
+    "picked": "picked",
+    "seed": "seed",
+    "budget": "queries, at most",
+    "reality": "share kept for rollouts",
+    "discount": "discount",
+    "reward_range": "reward range",
+    "block": "queries per block of noise",
+    "status": "how it ended",
+    "queries": "queries",
+    "reality_queries": "of these for rollouts",
+    "lost_queries": "queries lost by errors",
+    "rechecked_queries": "queries to check a resumed run",
+    "logged_queries": "queries answered by a log",
+    "initial_draws": "initial states drawn",
+    "seconds": "seconds of planning",
+    "warmup_seconds": "seconds of compiling",
+    "baseline": "baseline",
+    "features": "features (digest)",
+    "core": "core set (digest)",
+}
+_SELDOM = {"lost_queries", "rechecked_queries", "logged_queries"}  # told where there are any
 
 
 def head(facts: Facts) -> Html:
@@ -42,7 +67,7 @@ def head(facts: Facts) -> Html:
     if ending(facts):
         parts.append(element("p", ending(facts), class_="ending"))
     if resuming(facts):
-        command = element("pre", element("code", _broken(resuming(facts))), tabindex="0")
+        command = element("pre", element("code", broken(resuming(facts))), tabindex="0")
         parts += [element("p", "This command goes on with it:", class_="ending"), command]
     return element("header", *parts, id="verdict")
 
@@ -207,15 +232,16 @@ def settings(facts: Facts) -> Html:
     record, name, title = facts.record, "settings", "Settings, and how to repeat the run"
     if not record:
         return section(name, title, absent("run.json is missing, and with it the settings."))
-    told = ("problem", "planner", "picked", "seed", "budget", "reality", "discount", "reward_range", "block", "status",
-            "queries", "reality_queries", "lost_queries", "rechecked_queries", "logged_queries", "initial_draws",
-            "seconds", "warmup_seconds", "baseline", "features", "core")  # fmt: skip
-    rows = [(key.replace("_", " "), plain(record[key])) for key in told if record.get(key) not in (None, "")]
+    rows = [
+        (word, plain(record[key]))
+        for key, word in _TOLD.items()
+        if record.get(key) not in (None, "") and (record[key] != 0 or key not in _SELDOM)
+    ]
     own = [(key, plain(value)) for key, value in facts.settings.items()]
     machine = record.get("machine")
     made = [("coreplan", plain(record.get("coreplan")))]
     made += [(k, plain(v)) for k, v in machine.items()] if isinstance(machine, dict) else []
-    command = [element("pre", element("code", _broken(command_of(facts))), tabindex="0")]
+    command = [element("pre", element("code", broken(command_of(facts))), tabindex="0")]
     if problem_word(facts) == "FILE.py:NAME":
         command.append(
             element(
@@ -272,9 +298,20 @@ def _walk(k: int, values: Sequence[float]) -> Line:
     return Line(f"trajectory {k}", list(range(len(values))), values, k, faint=k > 0)
 
 
-def _broken(command: str) -> str:
-    """A long command on several lines of a shell."""
-    lines = textwrap.wrap(command, 72, break_long_words=False, break_on_hyphens=False)
+def broken(command: str) -> str:
+    """A long command on several lines of a shell, an option together with its value."""
+    pieces: list[str] = []
+    for word in shlex.split(command):
+        if word.startswith("--") or not pieces:
+            pieces.append(shlex.quote(word))
+        else:
+            pieces[-1] += " " + shlex.quote(word)
+    lines = pieces[:1]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + len(piece) < _WIDTH:
+            lines[-1] += " " + piece
+        else:
+            lines.append(piece)
     return " \\\n    ".join(lines)
 
 

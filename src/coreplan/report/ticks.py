@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -29,6 +30,15 @@ def compact(value: float) -> str:
         if abs(value) >= size * 10 or (abs(value) >= size and value % size == 0):
             return f"{value / size:.4g}{letter}"
     return f"{value:.4g}"
+
+
+def labels(marks: Sequence[float]) -> list[str]:
+    """The numbers of an axis, with as many digits as tell neighbours apart."""
+    texts = [compact(mark) for mark in marks]
+    digits = 5
+    while len(set(texts)) < len(marks) and digits < 17:
+        texts, digits = [f"{mark:.{digits}g}" for mark in marks], digits + 1
+    return texts
 
 
 def said(value: float | None, digits: int = 4) -> str:

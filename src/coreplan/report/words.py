@@ -141,12 +141,13 @@ def _certified(facts: Facts) -> str:
             "the certificate cannot be read" if facts.unread(CERTIFICATE_FILE) else "there is no certificate"
         )
     lower = f"with {c.confidence:.0%} confidence it is worth at least {said(c.lower)}"
+    alone = f"{lower}, assuming only that rewards lie in their declared range"
     if is_vacuous(c) and c.holds is not False:
-        return f"{lower}, assuming nothing; the upper bound on the optimum is 1, which says nothing"
+        return f"{alone}; the upper bound on the optimum is 1, which says nothing"
     if c.upper is None:
-        return f"{lower}, assuming nothing; the optimum is not bounded"
+        return f"{alone}; the optimum is not bounded"
     if c.holds is False:
-        return f"{lower}, assuming nothing; the optimum is not bounded, since an assumption was found false"
+        return f"{alone}; the optimum is not bounded, since an assumption was found false"
     return (
         f"{lower} and no policy more than {said(c.upper)}, assuming that the core set is exact and the problem linear in "
         "its features, of which no violation was found"

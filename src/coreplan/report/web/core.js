@@ -14,10 +14,10 @@ var corePairs = (function () {
     d.options(y, names, view.y);
     x.onchange = function () { view.x = Number(x.value); draw(); };
     y.onchange = function () { view.y = Number(y.value); draw(); };
-    var axisName = d.html("p", { className: "axis-name" });
+    var axisName = d.html("p", { className: "axis-name" }), box = d.html("div", { className: "plot" }, [picture]);
     host.replaceChildren(d.html("div", { className: "controls" },
       [d.control("across", "core-x", x), d.control("up", "core-y", y)]),
-      d.html("div", { className: "plot" }, [picture]), axisName);
+      box, axisName);
     picture.setAttribute("role", "img");
 
     function axis(i) {
@@ -27,6 +27,7 @@ var corePairs = (function () {
     function of(k, i) { return i < data.axes.length ? data.core.states[k][i] : data.core.actions[k]; }
     function draw() {
       picture.replaceChildren();
+      box.classList.toggle("named", d.room(axis(view.y)) > 8);
       var ax = wide(near(view.x)), ay = wide(near(view.y)), weights = data.core.weights;
       var places = new Map();
       data.core.states.forEach(function (_, k) {

@@ -1,6 +1,7 @@
 // Pieces of drawings that the explorer and the picture of the core pairs share.
 var drawing = (function () {
   "use strict";
+  var LETTER = 6.5, SHORTEST = 9, LONGEST = 18; // the width of a letter beside an axis; letters of a name there
   var SPACE = "http://www.w3.org/2000/svg";
   // Wong's colours for the colour-blind, in an order in which neighbours differ most; more actions than these get a scale.
   var ACTIONS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#6b6b6b"];
@@ -62,23 +63,28 @@ var drawing = (function () {
   // Both axes of a picture: numbers along the left and the lower edge; low and high are at the edges. An axis of things
   // that are counted has their names instead.
   function frame(parent, x, y) {
-    marks(x, 5).forEach(function (t) {
+    var along = marks(x, x.names ? Math.max(Math.min(5, Math.floor(parent.clientWidth / LETTER / SHORTEST)), 2) : 5);
+    var fits = Math.max(Math.floor(parent.clientWidth / along.length / LETTER), SHORTEST);
+    along.forEach(function (t) {
       var share = (t - x.low) / (x.high - x.low);
       var anchor = share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
-      label(named(x, t), 100 * share + "%", "100%", anchor, 0, 17, parent);
+      label(named(x, t, fits), 100 * share + "%", "100%", anchor, 0, 17, parent);
     });
     if (!y) return;
     marks(y, y.names ? 12 : 5).forEach(function (t) {
-      label(named(y, t), "0", 100 * (1 - (t - y.low) / (y.high - y.low)) + "%", "end", -7, 4, parent);
+      label(named(y, t, LONGEST), "0", 100 * (1 - (t - y.low) / (y.high - y.low)) + "%", "end", -7, 4, parent);
     });
   }
   function marks(axis, most) {
     return ticks(axis.low, axis.high, most).filter(function (t) { return !axis.names || Number.isInteger(t); });
   }
-  function named(axis, t) {
+  function named(axis, t, most) {
     if (!axis.names) return said(t);
     var name = axis.names[t] || "";
-    return name.length > 9 ? name.slice(0, 8) + "\u2026" : name;
+    return name.length > most ? name.slice(0, most - 1) + "\u2026" : name;
+  }
+  function room(axis) { // the letters that the names along a vertical axis need
+    return (axis.names || []).reduce(function (most, name) { return Math.min(Math.max(most, name.length), LONGEST); }, 0);
   }
   function options(select, names, chosen) {
     select.replaceChildren();
@@ -90,5 +96,5 @@ var drawing = (function () {
     return html("label", { className: style, htmlFor: id }, [html("span", { textContent: name }), input]);
   }
   return { svg: svg, html: html, scale: scale, ofAction: ofAction, light: light, said: said, ticks: ticks, frame: frame,
-           options: options, control: control, label: label };
+           options: options, control: control, label: label, room: room };
 })();
