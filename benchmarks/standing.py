@@ -2,15 +2,22 @@
 
     make bench                                             # three budgets, five seeds, 20 s per run
     python benchmarks/standing.py --problems river-swim,random-linear --seeds 3 --jobs 1
-    python benchmarks/standing.py --least                  # budgets in steps of three, ten seeds: who needs fewest queries?
+    python benchmarks/standing.py --least                  # ten seeds: who needs the fewest queries?
     python benchmarks/standing.py --resume benchmarks/results/standing/001
     python benchmarks/standing.py --summary                # docs/benchmarks.md anew, from what has been measured
 
 Every call writes a new folder, benchmarks/results/standing/NNN: results.csv, one line per run, and manifest.json with the
-command, the revision, versions and the machine. Folders are never overwritten; `--resume` goes on with the runs that are
-missing. Then the tables of docs/benchmarks.md are written from the newest folder of each kind, losses of the default planner
-first. All runs are `coreplan.compare` with documented default settings, and their policies are judged exactly where states
-can be enumerated, else by 200 rollouts that are not counted.
+command, the revision, versions, the machine and the time it took. Folders are never overwritten; `--resume` goes on with the
+runs that are missing. Then the tables of docs/benchmarks.md are written (`standing_page.py`) from the newest folder of each
+kind, losses of the default planner first. All runs are `coreplan.compare` with documented default settings, and their
+policies are judged exactly where states can be enumerated, else by 200 rollouts that are not counted.
+
+The grid makes all runs of one seed before those of the next, so that a measurement that was stopped has fewer seeds, and
+every problem.
+
+`--least` goes through rising budgets, problem by problem. A planner is run until the median of sub over seeds is at most
+.05 and .01; the others, until one of them has reached the level, and to three times what the default planner needed at
+most. Six of ten seeds above a level decide that the median is above it, and then the other four are not run.
 """
 
 from __future__ import annotations
@@ -19,24 +26,36 @@ import argparse
 import json
 import os
 import platform
+import resource
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import coreplan
-from coreplan.bench import Results
+from coreplan.bench import Results, Row
 from coreplan.planners import PLANNERS
+from coreplan.planning import default_planner
 from coreplan.problem import ZOO
+
+sys.path.insert(0, str(Path(__file__).parent))
+import standing_page
 
 HERE = Path(__file__).parent
 FOLDERS, PAGE = HERE / "results" / "standing", HERE.parent / "docs" / "benchmarks.md"
-LEVELS = (0.05, 0.01)
+LEVELS = standing_page.LEVELS
 THREE = (1_000, 10_000, 100_000)
-STEPS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-DEFAULT = "default"  # the planner that `plan` picks
+STEPS = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+DEFAULT = standing_page.DEFAULT
+FURTHER = 3.0  # times what the default planner needed: as far as the others are asked
 # Exact values, and features in which Q* is linear or nearly so.
-LINEAR = "random-linear,river-swim,river-swim-long,river-linear,hard-linear,inventory,queue-network-cut,frozen-lake,taxi"
+LINEAR = (
+    "random-linear,river-swim,river-swim-long,river-linear,hard-linear,inventory,queue-network-cut,queue,frozen-lake,"
+    "taxi"
+)
 
 
 def asked() -> argparse.Namespace:
@@ -90,112 +109,109 @@ def main() -> None:
     if not given.summary:
         folder = given.resume or new_folder()
         file = folder / "manifest.json"
-        if not file.exists():
-            file.write_text(json.dumps(manifest_of(given), indent=1))
-        manifest, begin = json.loads(file.read_text()), time.monotonic()
-        table = coreplan.compare(
-            manifest["problems"], manifest["planners"], budgets=manifest["budgets"], seeds=manifest["seeds"],
-            seconds=manifest["seconds"], jobs=manifest["jobs"], rollouts=200, out=folder, progress=None,
-        )  # fmt: skip
+        manifest = json.loads(file.read_text()) if file.exists() else manifest_of(given)
+        begin = clocks()
+
+        def keep(**said: Any) -> None:
+            """What has ended, and how long all of it has taken, on disk."""
+            nonlocal begin
+            now = clocks()
+            for name, minutes in zip(
+                ("minutes", "cpu_minutes"), (b - a for a, b in zip(begin, now, strict=True)), strict=True
+            ):
+                manifest[name] = round(manifest.get(name, 0.0) + minutes, 2)
+            begin = now
+            manifest.update(said)
+            file.write_text(json.dumps(manifest, indent=1))
+
+        keep()
+        measure = least if manifest["kind"] == "least" else grid
+        table = measure(manifest, folder, keep)
         print(table)
-        print(f"{len(table):,} runs in {(time.monotonic() - begin) / 60:.1f} minutes: {folder}")
-    write_page()
+        print(f"{len(table):,} runs in {manifest['minutes']:.1f} minutes: {folder}")
+    standing_page.write(PAGE, FOLDERS)
 
 
-# The page.
+def clocks() -> tuple[float, float]:
+    """Minutes on the clock, and of processor time of this process and those that have ended for it."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.monotonic() / 60, sum(one.ru_utime + one.ru_stime for one in spent) / 60
 
 
-def newest(kind: str) -> tuple[dict[str, object], Results] | None:
-    """The newest folder of a kind."""
-    for folder in sorted(FOLDERS.glob("[0-9]*"), reverse=True):
-        file = folder / "manifest.json"
-        if (
-            file.exists()
-            and json.loads(file.read_text())["kind"] == kind
-            and (folder / "results.csv").exists()
-        ):
-            manifest = json.loads(file.read_text())
-            return manifest | {"folder": folder.name}, complete(Results.load(folder), manifest)
-    return None
+def compared(
+    manifest: dict[str, Any], folder: Path, problems: Any, planners: Any, budgets: Any, seeds: Any
+) -> Results:
+    """The rows of these runs; those that are missing are made."""
+    return coreplan.compare(
+        problems, planners, budgets=budgets, seeds=seeds, seconds=manifest["seconds"], jobs=manifest["jobs"], rollouts=200,
+        executor="processes" if manifest["kind"] == "grid" else None, out=folder, progress=None,
+    )  # fmt: skip
 
 
-def complete(table: Results, manifest: dict[str, object]) -> Results:
-    """The rows of problems all of whose runs were made: a measurement that was stopped says nothing of the others."""
-    runs = len(manifest["planners"]) * len(manifest["budgets"]) * manifest["seeds"]
-    whole = {problem for problem in table.problems if sum(row.problem == problem for row in table) >= runs}
-    return Results([row for row in table if row.problem in whole])
-
-
-def least_rows(table: Results) -> list[tuple[bool, str]]:
-    """One line per problem and level: what the default planner needs, and the best other one; True where it loses."""
-    found = []
-    for level in LEVELS:
-        reached = {one.planner: one.reached for one in table.overall(level)}
-        ours = reached.pop(DEFAULT, {})
-        for problem in table.problems:
-            mine = ours.get(problem)
-            needed = {name: budgets[problem] for name, budgets in reached.items() if problem in budgets}
-            best = min(needed.values(), default=None)
-            who = ", ".join(f"`{name}`" for name, budget in needed.items() if budget == best)
-            lost = best is not None and (mine is None or best < mine)
-            verdict = "**loses**" if lost else "nobody" if best is None and mine is None else "no worse"
-            told = [f"{n:,}" if n else "not reached" for n in (mine, best)]
-            found.append(
-                (lost, f"| `{problem}` | {level:g} | {told[0]} | {told[1]} | {who or '-'} | {verdict} |")
-            )
-    return sorted(found, key=lambda row: not row[0])
-
-
-def grid_rows(table: Results) -> list[str]:
-    """One line per planner: over how many tasks, interquartile mean, refusals and failures."""
-    lines = []
-    for one in sorted(table.overall(), key=lambda o: o.mean.value if o.mean else 9.0):
-        mine = [row for row in table if row.planner == one.planner]
-        count = {s: sum(row.status == s for row in mine) for s in ("refused", "failed", "time is up")}
-        mean = f"{one.mean.value:.3f} ({one.mean.low:.3f} to {one.mean.high:.3f})" if one.mean else "-"
-        better = [
-            f"{table.improvement(one.planner, DEFAULT).value:.2f}"
-            if one.tasks and one.planner != DEFAULT
-            else "-"
-        ]
-        seconds = sum(row.seconds or 0.0 for row in mine) / max(len(mine), 1)
-        lines.append(
-            f"| `{one.planner}` | {one.tasks} | {mean} | {better[0]} | {count['refused']} | {count['failed']} | "
-            f"{count['time is up']} | {seconds:.2f} |"
+def grid(manifest: dict[str, Any], folder: Path, keep: Callable[..., None]) -> Results:
+    """All runs, one seed after the other."""
+    for seeds in range(1, manifest["seeds"] + 1):
+        table = compared(
+            manifest, folder, manifest["problems"], manifest["planners"], manifest["budgets"], seeds
         )
-    return lines
+        keep(ended=seeds)
+    return table
 
 
-def about(manifest: dict[str, object], runs: int) -> str:
-    return (
-        f"`{manifest['command']}`, folder {manifest['folder']}: {runs:,} runs, {manifest['seeds']} seeds, at most "
-        f"{manifest['seconds']:g} s each, revision {manifest['revision']}, {manifest['machine']}, begun {manifest['began']}."
-    )
+def least(manifest: dict[str, Any], folder: Path, keep: Callable[..., None]) -> Results:
+    """Rising budgets on each problem."""
+    for k, problem in enumerate(manifest["problems"]):
+        same = default_planner(coreplan.make(problem)).name
+        others = [name for name in manifest["planners"] if name not in (DEFAULT, same)]
+
+        def run(planners: list[str], budget: int, seeds: int, problem: str = problem) -> Results:
+            return compared(manifest, folder, [problem], planners, [budget], seeds)
+
+        search(run, others, manifest["budgets"], manifest["seeds"])
+        keep(ended=manifest["problems"][: k + 1])
+    return Results.load(folder)
 
 
-def write_page() -> None:
-    """Put the tables between the page's marks."""
-    text = PAGE.read_text()
-    parts: dict[str, str] = {}
-    least, grid = newest("least"), newest("grid")
-    if least:
-        manifest, table = least
-        head = ["| problem | sub | default | best other | who | |", "|---|---|---|---|---|---|"]
-        parts["least"] = "\n".join(
-            [about(manifest, len(table)), "", *head, *(line for _, line in least_rows(table))]
-        )
-    if grid:
-        manifest, table = grid
-        head = [
-            "| planner | tasks | sub, interquartile mean (95%) | beats the default | refused | failed | time up | s |",
-            "|---|---|---|---|---|---|---|---|",
+def search(
+    run: Callable[[list[str], int, int], Iterable[Row]], others: list[str], budgets: list[int], seeds: int
+) -> tuple[dict[float, int], dict[float, int]]:
+    """By level, the least budget that the default planner needs, and the best of the others.
+
+    `run(planners, budget, seeds)` gives the rows. Whoever has a majority of seeds above a level has its median there.
+    """
+    mine: dict[float, int] = {}
+    theirs: dict[float, int] = {}
+    for budget in budgets:
+        open_mine = [level for level in LEVELS if level not in mine]
+        open_theirs = [
+            level
+            for level in LEVELS
+            if level not in theirs and budget <= FURTHER * mine.get(level, float("inf"))
         ]
-        parts["grid"] = "\n".join([about(manifest, len(table)), "", *head, *grid_rows(table)])
-    for name, part in parts.items():
-        before, mark, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        text = before + mark + part + "\n" + end + after
-    PAGE.write_text(text)
+        wanted = {DEFAULT: open_mine} | dict.fromkeys(others, open_theirs)
+        wanted = {name: levels for name, levels in wanted.items() if levels}
+        if not wanted:
+            break
+        first = losses(run(list(wanted), budget, seeds // 2 + 1))
+        hopeful = {
+            name: levels for name, levels in wanted.items() if min(first.get(name, [9.0])) <= max(levels)
+        }
+        found = losses(run(list(hopeful), budget, seeds)) if hopeful else {}
+        for name, levels in hopeful.items():
+            reached = mine if name == DEFAULT else theirs
+            for level in levels:
+                if statistics.median(found[name]) <= level:
+                    reached.setdefault(level, budget)
+    return mine, theirs
+
+
+def losses(rows: Iterable[Row]) -> dict[str, list[float]]:
+    """sub of all runs that count, by planner."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row.loss is not None:
+            found.setdefault(row.planner, []).append(row.loss)
+    return found
 
 
 if __name__ == "__main__":

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 import coreplan
 from coreplan.bench import Results, Row
-from helpers.places import ROOT
+from helpers.places import benchmark
 
 
 @pytest.fixture
 def standing(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("standing", ROOT / "benchmarks" / "standing.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = benchmark("standing")
     monkeypatch.setattr(module, "FOLDERS", tmp_path / "standing")
     monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
     module.PAGE.write_text(
@@ -32,26 +30,27 @@ def call(module, monkeypatch, *words):
 
 
 def test_a_small_grid(standing, monkeypatch, capsys):
-    few = (
+    few = [
         "--problems",
         "river-swim",
         "--planners",
-        "plug-in",
+        "core-mirror",
         "--budgets",
         "12,240",
         "--seeds",
         "2",
         "--jobs",
         "1",
-    )
+    ]
     for kind in ((), ("--least",)):
         call(standing, monkeypatch, *few, *kind)
     first, second = (standing.FOLDERS / name for name in ("001", "002"))
-    assert len(Results.load(first)) == len(Results.load(second)) == 8  # two planners, budgets and seeds
+    assert len(Results.load(first)) == 8  # two planners, budgets and seeds
+    assert len(Results.load(second)) == 8  # 12 queries are not enough for anybody, so that all go on
     manifest = json.loads((first / "manifest.json").read_text())
     assert manifest["kind"] == "grid" and manifest["coreplan"] == coreplan.__version__
     page = standing.PAGE.read_text()
-    assert "| `plug-in` | 2 |" in page and "| `river-swim` | 0.05 |" in page and "OBSOLETE" not in page
+    assert "| `core-mirror` | 2 |" in page and "| `river-swim` | 0.05 |" in page and "OBSOLETE" not in page
     assert page.startswith("# P\n") and page.endswith("<!-- end -->\nlast\n")
     before = (first / "results.csv").read_bytes()
     call(standing, monkeypatch, "--resume", str(first))
@@ -82,10 +81,78 @@ def rows(planner, found):
         ({10: 0.2, 100: 0.03}, {10: 0.04, 100: 0.001}, "| 100 | 10 | `b` | **loses** |"),
         ({10: 0.04, 100: 0.03}, {10: 0.2, 100: 0.001}, "| 10 | 100 | `b` | no worse |"),
         ({10: 0.2, 100: 0.2}, {10: 0.2, 100: 0.04}, "| not reached | 100 | `b` | **loses** |"),
-        ({10: 0.2, 100: 0.2}, {10: 0.2, 100: 0.2}, "| not reached | not reached | - | nobody |"),
+        ({10: 0.2, 100: 0.2}, {10: 0.2, 100: 0.2}, "| not reached | over 100 | - | nobody |"),
     ],
 )
 def test_who_needs_fewer_queries(standing, ours, theirs, says):
-    lines = standing.least_rows(Results([*rows("default", ours), *rows("b", theirs)]))
+    lines = standing.standing_page.least_rows(Results([*rows("default", ours), *rows("b", theirs)]))
     assert any(line == "| `p` | 0.05 " + says for _, line in lines)
     assert [lost for lost, _ in lines] == sorted((lost for lost, _ in lines), reverse=True)
+
+
+def test_the_planner_that_is_the_default_is_no_other(standing):
+    """On river-swim `plan` picks PlugIn, which can then not be better than the default."""
+    table = Results(
+        [
+            replace(row, problem="river-swim")
+            for row in [*rows("default", {10: 0.2}), *rows("plug-in", {10: 0.0})]
+        ]
+    )
+    assert (
+        standing.standing_page.least_rows(table)[0][1]
+        == "| `river-swim` | 0.05 | not reached | over 0 | - | nobody |"
+    )
+
+
+def measured(curves):
+    """`run` for planners whose loss falls with the budget as told, the same with every seed; and what it was asked."""
+    asked = []
+
+    def run(planners, budget, seeds):
+        asked.append((budget, seeds, tuple(planners)))
+        return [
+            Row(
+                problem="p",
+                planner=name,
+                tuning="default",
+                seed=seed,
+                budget=budget,
+                sub=curves[name](budget, seed),
+                status="x",
+            )
+            for name in planners
+            for seed in range(seeds)
+        ]
+
+    return run, asked
+
+
+def test_the_search_for_the_least_budgets(standing):
+    """Each level at the first budget whose median reaches it; who is hopeless with six seeds is not asked for ten."""
+    run, asked = measured({
+        "default": lambda n, seed: 2.0 / n,  # .04 at 50, .01 at 200
+        "b": lambda n, seed: 0.04 if n >= 20 else 1.0,
+        "c": lambda n, seed: 1.0,
+    })  # fmt: skip
+    mine, theirs = standing.search(run, ["b", "c"], [10, 20, 50, 100, 200, 500, 1000], 10)
+    assert mine == {0.05: 50, 0.01: 200} and theirs == {0.05: 20}
+    assert (20, 6, ("default", "b", "c")) in asked and (20, 10, ("b",)) in asked
+    assert max(budget for budget, _, _ in asked) == 500  # three times 200 is below 1,000
+    assert not any("c" in names for _, seeds, names in asked if seeds == 10)
+
+
+def test_the_search_goes_by_the_median(standing):
+    """Four good seeds of ten are too few, and those come last; six are enough."""
+    run, _ = measured(
+        {"default": lambda n, seed: 0.0 if seed >= 6 else 1.0, "b": lambda n, seed: 0.0 if seed >= 4 else 1.0}
+    )
+    assert standing.search(run, ["b"], [10], 10) == ({}, {0.05: 10, 0.01: 10})
+
+
+def test_medians_on_each_problem_and_losses(standing):
+    page = standing.standing_page
+    table = Results([*rows("default", {10: 0.2, 100: 0.02}), *rows("b", {10: 0.3, 100: 0.01})])
+    assert page.matrix(table, "sub").splitlines()[2:] == ["| `default` | 0.0200 |", "| `b` | 0.0100 |"]
+    assert page.lost_rows(table) == ["| `p` | 100 | 0.0200 | 0.0100 | `b` |"]
+    refused = replace(rows("c", {10: None})[0], status="refused", value=None)
+    assert "| `c` | refused |" in page.matrix(Results([*table, refused]), "sub")
