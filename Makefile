@@ -11,6 +11,8 @@ demo: $(VENV)/.installed
 
 # All planners on the built-in problems, in under an hour on two cores; the tables of docs/benchmarks.md come from it.
 bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/acting.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/standing.py --jobs 2
 
 test: lint

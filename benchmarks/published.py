@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 import coreplan
 from coreplan.simulate import Simulator
@@ -94,13 +95,77 @@ def perishable(queries=900_000):
     )
     found.append(
         {
-            "who": "lower bound",
+            "who": "lower bound, from samples (`certify`)",
             "mean": (1 - sure.upper) * UNIT,
-            "if": list(sure.assumes),
-            "holds": sure.holds,
+            "if": [
+                *sure.assumes,
+                f"found to hold on samples: {'yes' if sure.holds else 'NO, so that it proves nothing'}",
+            ],
         }
     )
-    return found
+    return [*found, bound()]
+
+
+def bound(nodes=201, quantiles=400, between=8):
+    """A lower bound on the cost of every policy from the demand's distribution: V(start) + min (T V - V) / (1 - gamma).
+
+    From whole numbers only the oldest stock becomes a fraction: V is made by value iteration on a grid of it, linear in
+    between. Then the least of T V - V is taken over a grid `between` times as fine.
+    """
+    problem = coreplan.make("perishable-inventory")
+    gamma, order = problem.discount, 20.0 * problem.discount**2
+    grid = np.linspace(-10.0, 10.0, nodes)
+    backup = _backup(problem, grid, grid, quantiles)
+    V = np.zeros((nodes, 11, 11))
+    for _ in range(1000):
+        TV = backup(V, gamma, order)
+        change, V = TV - V, TV
+        if np.ptp(change) < 1e-4 * (1 - gamma):
+            break
+    fine = np.linspace(-10.0, 10.0, between * (nodes - 1) + 1)
+    at = np.apply_along_axis(lambda v: np.interp(fine, grid, v), 0, V)
+    excess = _backup(problem, fine, grid, quantiles)(V, gamma, order) - at
+    start = V[np.searchsorted(grid, 5.0), 5, 5]
+    return {
+        "who": "lower bound, from the demand's distribution",
+        "mean": float(start + excess.min() / (1 - gamma)),
+        "high": float(start + excess.max() / (1 - gamma)),
+        "if": [
+            "orders are whole numbers, as in the problem",
+            f"the least of T V - V over {fine.size * 121:,} states, all with whole fresh stock and the oldest in steps of "
+            f"{fine[1] - fine[0]:g}, is the least of all",
+            f"the mean over {quantiles} quantiles of the demand is its expectation",
+        ],
+    }
+
+
+def _backup(problem, oldest, grid, quantiles):
+    """T: for values on `grid` x whole x whole, the least cost at `oldest` x whole x whole over the eleven orders."""
+    u = (np.arange(quantiles) + 0.5) / quantiles
+    s0, s1 = (z.ravel() for z in np.meshgrid(oldest, np.arange(11.0), indexing="ij"))
+    states = np.column_stack([s0, s1, np.zeros_like(s0)])
+    cost, rows = np.zeros(len(s0)), np.arange(len(s0))
+    M = sparse.csr_matrix((len(s0), len(grid)))
+    for k in range(quantiles):
+        rewards, y = problem.model.step_with(
+            states, np.zeros(len(s0), dtype=np.int64), np.full((len(s0), 1), u[k])
+        )
+        place = (y[:, 0] - grid[0]) / (grid[1] - grid[0])
+        left = np.clip(place.astype(np.int64), 0, len(grid) - 2)
+        share = place - left
+        entries = np.concatenate([1.0 - share, share]) / quantiles
+        M = M + sparse.csr_matrix(
+            (entries, (np.tile(rows, 2), np.concatenate([left, left + 1]))), shape=M.shape
+        )
+        cost -= rewards / quantiles
+
+    def backup(V, gamma, order):
+        ahead = (M @ V.reshape(len(grid), 121)).reshape(len(oldest), 11, 11, 11)  # s0, s1, s2, the order
+        return (cost.reshape(len(oldest), 11)[:, :, None, None] + order * np.arange(11) + gamma * ahead).min(
+            axis=3
+        )
+
+    return backup
 
 
 def costs(value):
@@ -141,14 +206,7 @@ def page(found):
             lines.append(f"| {row['who']} | {queries} | {' | '.join(ends)} |")
         for row in rows:
             if "if" in row:
-                checked = (
-                    "was found to hold on samples"
-                    if row["holds"]
-                    else "was found NOT to hold, so that it proves nothing"
-                )
-                lines.append(
-                    f"\nThe bound is conditional on: {'; '.join(row['if'])}. The condition {checked}."
-                )
+                lines.append(f"\nThe {row['who']} is conditional on: {'; '.join(row['if'])}.")
     return "\n".join(lines) + "\n"
 
 

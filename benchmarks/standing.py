@@ -47,7 +47,7 @@ import standing_page
 HERE = Path(__file__).parent
 FOLDERS, PAGE = HERE / "results" / "standing", HERE.parent / "docs" / "benchmarks.md"
 LEVELS = standing_page.LEVELS
-THREE = (1_000, 10_000, 100_000)
+THREE = (300, 3_000, 30_000)
 STEPS = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 DEFAULT = standing_page.DEFAULT
 FURTHER = 3.0  # times what the default planner needed: as far as the others are asked
@@ -80,9 +80,6 @@ def manifest_of(given: argparse.Namespace) -> dict[str, object]:
     """What is run, by whom and where."""
     least = given.least
     problems = given.problems or (LINEAR if least else ",".join(ZOO))
-    revision = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=False
-    )
     return {
         "kind": "least" if least else "grid",
         "command": "python benchmarks/standing.py " + " ".join(sys.argv[1:]),
@@ -90,9 +87,21 @@ def manifest_of(given: argparse.Namespace) -> dict[str, object]:
         "planners": [DEFAULT, *(given.planners.split(",") if given.planners else PLANNERS)],
         "budgets": [int(float(b)) for b in given.budgets.split(",")] if given.budgets else list(STEPS if least else THREE),
         "seeds": given.seeds or (10 if least else 5), "seconds": given.seconds, "jobs": given.jobs,
-        "revision": revision.stdout.strip(), "coreplan": coreplan.__version__, "python": platform.python_version(),
+        "revision": revision(), "coreplan": coreplan.__version__, "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors", "began": time.strftime("%Y-%m-%d %H:%M:%S"),
     }  # fmt: skip
+
+
+def revision() -> str:
+    """Of the programs and the library, "-dirty" if they are not those of a commit; results and pages may have changed."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=HERE.parent, capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "src", "benchmarks/*.py")
+    return git("rev-parse", "--short=7", "HEAD") + ("-dirty" if changed else "")
 
 
 def new_folder() -> Path:
@@ -110,6 +119,11 @@ def main() -> None:
         folder = given.resume or new_folder()
         file = folder / "manifest.json"
         manifest = json.loads(file.read_text()) if file.exists() else manifest_of(given)
+        if manifest["revision"] != revision():
+            raise SystemExit(
+                f"{folder} was measured at revision {manifest['revision']}, and this is {revision()}: its rows are not "
+                "mixed with others. Check that revision out, or measure anew."
+            )
         begin = clocks()
 
         def keep(**said: Any) -> None:

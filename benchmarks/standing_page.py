@@ -17,6 +17,9 @@ DEFAULT = "default"  # the planner that `plan` picks
 ACCURATE = 1e-4  # differences of sub below this are none
 
 
+OTHERS = ("acting", "growth", "published", "peers")  # programs whose results/NAME.md the page repeats
+
+
 def write(page: Path, folders: Path) -> None:
     """Put the tables between the page's marks."""
     text = page.read_text()
@@ -29,7 +32,11 @@ def write(page: Path, folders: Path) -> None:
 
 def parts(folders: Path) -> dict[str, str]:
     """The tables, by the name of their mark."""
-    found: dict[str, str] = {}
+    found = {
+        name: told(folders.parent / f"{name}.md")
+        for name in OTHERS
+        if (folders.parent / f"{name}.md").exists()
+    }
     if (measured := newest(folders, "least")) is not None:
         manifest, table = measured
         lines = [line for _, line in least_rows(table)]
@@ -50,6 +57,11 @@ def parts(folders: Path) -> dict[str, str]:
         found["each"] = matrix(table, "sub")
         found["values"] = matrix(table, "value")
     return found
+
+
+def told(path: Path) -> str:
+    """What a program has written, without the title."""
+    return path.read_text().partition("\n")[2].strip()
 
 
 def newest(folders: Path, kind: str) -> tuple[dict[str, Any], Results] | None:

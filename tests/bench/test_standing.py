@@ -56,6 +56,9 @@ def test_a_small_grid(standing, monkeypatch, capsys):
     call(standing, monkeypatch, "--resume", str(first))
     assert (first / "results.csv").read_bytes() == before
     assert sorted(p.name for p in standing.FOLDERS.iterdir()) == ["001", "002"]
+    monkeypatch.setattr(standing, "revision", lambda: "another")
+    with pytest.raises(SystemExit, match="its rows are not"):
+        call(standing, monkeypatch, "--resume", str(first))
 
 
 def rows(planner, found):

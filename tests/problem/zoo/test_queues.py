@@ -136,6 +136,15 @@ def test_network_events():
     check_network_events(queue_network)
 
 
+def test_the_network_is_a_function_of_its_noise():
+    """A step by given noise is the step that draws the same numbers, bit by bit."""
+    model, rng = coreplan.make("queue-network:buffer=21").model, np.random.default_rng(0)
+    x, a = rng.integers(0, 22, (200, 4)).astype(float), rng.integers(0, 4, 200)
+    drawn = model.step(np.random.default_rng(3), x, a)
+    given = model.step_with(x, a, np.random.default_rng(3).random((200, 1)))
+    assert all((one == two).all() for one, two in zip(drawn, given, strict=True))
+
+
 def test_network_features():
     """By the definition: 1, x, and every pair and triplet of queues that all hold jobs."""
     problem = coreplan.make("queue-network")

@@ -43,30 +43,43 @@ def _empty(rng, data, states):
 
 
 @njit(cache=True, nogil=True)
-def _step(rng, data, states, actions, rewards, next_states):
-    """One event per step: an arrival, a completion at a served queue, or nothing. Jobs that meet a full buffer are lost."""
+def _event(data, x, a, u, y):
+    """The event at u in [0, 1): an arrival, a completion at a served queue, or nothing. The next state in y; the reward.
+
+    Jobs that meet a full buffer are lost.
+    """
     service, served, buffer = data[0], data[1], data[2]
+    total = 0.0
+    for i in range(4):
+        total += x[i]
+        y[i] = x[i]
+    if u < 2 * _ARRIVAL:
+        i = 0 if u < _ARRIVAL else 2
+        y[i] = min(x[i] + 1, buffer)
+        return 1.0 - total / (4 * buffer)
+    u -= 2 * _ARRIVAL
+    for server in range(2):
+        i = served[a, server]
+        if u < service[i]:
+            if x[i] > 0:
+                y[i] = x[i] - 1
+                if i == 0 or i == 2:
+                    y[i + 1] = min(x[i + 1] + 1, buffer)
+            break
+        u -= service[i]
+    return 1.0 - total / (4 * buffer)
+
+
+@njit(cache=True, nogil=True)
+def _step(rng, data, states, actions, rewards, next_states):
     for n in range(states.shape[0]):
-        total = 0.0
-        for i in range(4):
-            total += states[n, i]
-            next_states[n, i] = states[n, i]
-        rewards[n] = 1.0 - total / (4 * buffer)
-        u = rng.random()
-        if u < 2 * _ARRIVAL:
-            i = 0 if u < _ARRIVAL else 2
-            next_states[n, i] = min(states[n, i] + 1, buffer)
-            continue
-        u -= 2 * _ARRIVAL
-        for server in range(2):
-            i = served[actions[n], server]
-            if u < service[i]:
-                if states[n, i] > 0:
-                    next_states[n, i] = states[n, i] - 1
-                    if i == 0 or i == 2:
-                        next_states[n, i + 1] = min(states[n, i + 1] + 1, buffer)
-                break
-            u -= service[i]
+        rewards[n] = _event(data, states[n], actions[n], rng.random(), next_states[n])
+
+
+@njit(cache=True, nogil=True)
+def _step_with(data, states, actions, noise, rewards, next_states):
+    for n in range(states.shape[0]):
+        rewards[n] = _event(data, states[n], actions[n], noise[n, 0], next_states[n])
 
 
 @njit(cache=True, nogil=True)
@@ -162,7 +175,9 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
         )  # fmt: skip
     data = (_SERVICE, _SERVED, buffer)
     return Problem(
-        model=CompiledModel(4, _empty, _step, data, state_shape=(4,), state_dtype=np.float64),
+        model=CompiledModel(
+            4, _empty, _step, data, state_shape=(4,), state_dtype=np.float64, noise_kernel=_step_with, noise_dimension=1
+        ),
         features=phi,
         discount=discount,
         baseline=_LONGEST,
