@@ -71,7 +71,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--planners", help="separated by commas; by default all, and `default`")
     parser.add_argument("--budgets", help="separated by commas")
     parser.add_argument("--seeds", type=int, help="how many")
-    parser.add_argument("--seconds", type=float, default=20.0, help="the limit per run")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of processor time, the limit per run")
     parser.add_argument("--jobs", type=int, default=2)
     return parser.parse_args()
 
@@ -158,7 +158,7 @@ def compared(
     """The rows of these runs; those that are missing are made."""
     return coreplan.compare(
         problems, planners, budgets=budgets, seeds=seeds, seconds=manifest["seconds"], jobs=manifest["jobs"], rollouts=200,
-        executor="processes" if manifest["kind"] == "grid" else None, out=folder, progress=None,
+        clock="processor", executor="processes" if manifest["kind"] == "grid" else None, out=folder, progress=None,
     )  # fmt: skip
 
 

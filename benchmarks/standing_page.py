@@ -88,7 +88,7 @@ def about(manifest: dict[str, Any], runs: int) -> str:
     seeds = min(manifest["seeds"], manifest["ended"] if manifest["kind"] == "grid" else manifest["seeds"])
     return (
         f"`{manifest['command'].strip()}`, folder {manifest['folder']}: {runs:,} runs, {seeds} seeds, at most "
-        f"{manifest['seconds']:g} s each, {manifest['cpu_minutes']:.0f} minutes of processor time, revision "
+        f"{manifest['seconds']:g} s of processor time each, {manifest['cpu_minutes']:.0f} minutes of it in all, revision "
         f"{manifest['revision']}, {manifest['machine']}, begun {manifest['began']}."
     )
 

@@ -59,6 +59,16 @@ class Slow(Backups):
         return super().tell(state, answers, rng)
 
 
+class Busy(Backups):
+    """A sweep computes for a while."""
+
+    def tell(self, state, answers, rng):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+        return super().tell(state, answers, rng)
+
+
 class Faulty(Backups):
     def tell(self, state, answers, rng):
         raise ZeroDivisionError("my own\nfault")
@@ -109,6 +119,18 @@ def test_a_run_over_its_time_is_a_row_with_that_status_and_the_policy_so_far():
     assert row.status == "time is up" and 12 <= row.queries < 10_000 and row.value is not None
 
 
+def test_a_limit_in_processor_time_counts_what_a_run_computes_and_not_what_it_waits_for():
+    """80 sweeps wait for more than two seconds, and compute for a few milliseconds: below the limit of one second."""
+    waits = only(
+        compare(RIVER, Slow(), seeds=1, seconds=1.0, clock="processor", budgets=960, executor="serial")
+    )
+    assert waits.queries == 960 and waits.status != "time is up"
+    busy = only(
+        compare(RIVER, Busy(), seeds=1, seconds=0.1, clock="processor", budgets=9_600, executor="serial")
+    )
+    assert busy.status == "time is up" and busy.queries < 9_600
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -129,6 +151,7 @@ def test_a_run_over_its_time_is_a_row_with_that_status_and_the_policy_so_far():
         ({"seeds": [2_000_000]}, "below 1,000,000"),
         ({"seeds": 900_000, "budgets": [1, 2]}, "at most 1,000,000"),
         ({"seconds": -1}, "positive"),
+        ({"clock": "sun"}, "must be one of wall, processor"),
         ({"tune": -1}, "at least 0"),
         ({"jobs": 2}, "one run at a time"),
         ({"executor": "nobody"}, "no executor 'nobody'"),

@@ -31,6 +31,12 @@ def compare(
     ] = None,
     seeds: Annotated[int, Count("How many seeds: 0, 1, 2, ...")] = 5,
     seconds: Annotated[float | None, typer.Option(help="The limit per run, without compiling.")] = None,
+    clock: Annotated[
+        str,
+        typer.Option(
+            help="What the limit counts: wall, or processor: processor time, fair on a busy machine."
+        ),
+    ] = "wall",
     tune: Annotated[
         int,
         Count(
@@ -58,8 +64,8 @@ def compare(
     names = None if planners is None else planners_of(planners)
     with reserved_stdout(as_json):
         found = run_comparison(
-            problems, names, budgets=amounts, seeds=seeds, seconds=seconds, tune=tune, rollouts=rollouts, jobs=jobs,
-            executor=executor, out=out, progress=False if as_json else None,
+            problems, names, budgets=amounts, seeds=seeds, seconds=seconds, clock=clock, tune=tune, rollouts=rollouts,
+            jobs=jobs, executor=executor, out=out, progress=False if as_json else None,
         )  # fmt: skip
         pictures = [] if out is None else _drawn(found, Path(out))
     if as_json:

@@ -2,6 +2,7 @@
 
 from .defaults import choose, default_planner, documented_settings, planner_by_name
 from .judged import certified, evaluated
+from .limit import TimeLimit
 from .load import load_run
 from .local import LocalPolicy
 from .plans import plan
@@ -12,6 +13,7 @@ __all__ = [
     "SHARE",
     "LocalPolicy",
     "Plan",
+    "TimeLimit",
     "certified",
     "choose",
     "default_planner",

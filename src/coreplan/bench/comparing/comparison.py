@@ -6,12 +6,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ...base import FolderLock, InputError, as_count, as_path, as_positive
+from ...base import FolderLock, InputError, as_choice, as_count, as_path, as_positive
 from ...run import make_progress
 from ...simulate import Engine, as_engine, processes
 from . import tuning
 from .grid import Entrant, Grid, Place, grid_of, require_size
-from .one import Task
+from .one import CLOCKS, Task
 from .pool import finished
 from .results import Results
 from .row import DEFAULT, Row
@@ -25,6 +25,7 @@ def compare(
     budgets: Any,
     seeds: Any = 5,
     seconds: float | None = None,
+    clock: str = "wall",
     tune: int = 0,
     rollouts: int = 1000,
     jobs: int | None = None,
@@ -48,6 +49,8 @@ def compare(
     seeds: how many, or which; below a million.
     seconds: the limit per run, without compiling. A run that is over it has the status "time is up", and the policy that it
         had by then. A worker that does not stop by itself is ended after twice that and a minute, without a policy.
+    clock: what the limit counts: "wall", or "processor", the processor time of the process that makes the run, which other
+        programs on the machine do not prolong.
     tune: besides the defaults, the best of so many random configurations of every planner that has something to tune, each
         tried with two seeds that are not scored and judged by rollouts, never by the optimum. Rows of both are kept apart.
     rollouts: by which a policy is judged where states cannot be enumerated, and by which configurations are chosen.
@@ -67,15 +70,17 @@ def compare(
         as_count("compare", least=2, rollouts=rollouts),
         as_path("compare", optional=True, out=out),
     )
+    clock = as_choice("compare", CLOCKS, clock=clock)
     engine, ours = _engine(executor, as_count("compare", optional=True, jobs=jobs))
     _require_size(grid, tune)
     with FolderLock(folder) if folder is not None else nullcontext():
         if folder is not None:
-            require_same(folder, {"seconds": seconds, "rollouts": rollouts})
+            require_same(folder, {"seconds": seconds, "clock": clock, "rollouts": rollouts})
         work = _Work(
             grid,
             tune=tune,
             seconds=seconds,
+            clock=clock,
             rollouts=rollouts,
             engine=engine,
             folder=folder,
@@ -110,10 +115,10 @@ class _Work:
     """All runs of a comparison: those that choose settings first, then those that are scored."""
 
     def __init__(
-        self, grid: Grid, *, tune: int, seconds: float | None, rollouts: int, engine: Engine | None, folder: Path | None,
-        progress: Any,
+        self, grid: Grid, *, tune: int, seconds: float | None, clock: str, rollouts: int, engine: Engine | None,
+        folder: Path | None, progress: Any,
     ) -> None:  # fmt: skip
-        self.grid, self.tune, self.seconds, self.rollouts = grid, tune, seconds, rollouts
+        self.grid, self.tune, self.seconds, self.clock, self.rollouts = grid, tune, seconds, clock, rollouts
         self.engine, self.progress = engine, progress
         self.kept, self.tried = Kept(folder, RESULTS_FILE), Kept(folder, TRIALS_FILE)
 
@@ -129,7 +134,7 @@ class _Work:
         row = Row(problem=place.label, planner=entrant.label, tuning=tuned, seed=seed, budget=budget)
         return Task(
             row=row, problem=place.problem, planner=entrant.planner, settings=entrant.settings, seconds=self.seconds,
-            rollouts=self.rollouts,
+            rollouts=self.rollouts, clock=self.clock,
         )  # fmt: skip
 
     def _scored(self) -> list[Task]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,12 +17,13 @@ from ..._version import __version__
 from ...base import CoreplanWarning, InputError, text_of
 from ...judge import evaluate, optimal_values, policy_value
 from ...planners import Planner, Status
-from ...planning import Plan, default_planner, plan, planner_by_name
+from ...planning import Plan, TimeLimit, default_planner, plan, planner_by_name
 from ...policy import SoftmaxPolicy, with_own_features
 from ...problem import ZOO, Problem, problem_by_name
 from ...simulate import limited
 from .row import FAILED, REFUSED, TIME_UP, Row
 
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 AUTOMATIC = "default"  # the name of the planner that `plan` picks where nobody chooses one
 _MB = 1e6
 _JUDGE = 2**61  # added to a seed: rollouts that judge share no noise with those of the run
@@ -36,6 +38,7 @@ class Task(NamedTuple):
     settings: Mapping[str, Any]  # in place of the planner's own; for a planner that is given by name
     seconds: float | None  # the limit
     rollouts: int  # by which a policy is judged where states cannot be enumerated
+    clock: str = "wall"  # by which the limit goes, one of CLOCKS
     blind: bool = False  # judge by rollouts even where the exact value is known
 
 
@@ -66,7 +69,8 @@ def _run(task: Task, hard: float | None) -> Row:
     planner = _planner(task, problem)
     budget, seed = task.row.budget, task.row.seed
     with limited(hard):
-        result = plan(problem, planner=planner, budget=budget, seed=seed, seconds=task.seconds, reality=0)
+        limit = TimeLimit(task.seconds, CLOCKS[task.clock])
+        result = plan(problem, planner=planner, budget=budget, seed=seed, seconds=limit, reality=0)
     row = replace(
         task.row, queries=result.queries, seconds=round(result.seconds, 4), memory=_peak(), status=result.status.value,
         reason=" ".join(result.reason.split()), settings=result.settings, version=__version__,

@@ -176,7 +176,14 @@ def queue_network(features: str = "politex", buffer: int = 200, discount: float 
     data = (_SERVICE, _SERVED, buffer)
     return Problem(
         model=CompiledModel(
-            4, _empty, _step, data, state_shape=(4,), state_dtype=np.float64, noise_kernel=_step_with, noise_dimension=1
+            4,
+            _empty,
+            _step,
+            data,
+            state_shape=(4,),
+            state_dtype=np.float64,
+            noise_kernel=_step_with,
+            noise_dimension=1,
         ),
         features=phi,
         discount=discount,
