@@ -16,7 +16,7 @@ from ..sampled import Beliefs, first_ask, require_fit
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
-from .protocol import Planner, ReadOut, Setup
+from .protocol import Planner, ReadOut, Setup, Tunable
 
 
 class State(NamedTuple):
@@ -66,6 +66,7 @@ class ConfidentLSPI(Planner):
     """
 
     name: ClassVar[str] = "confident-lspi"
+    tunable: ClassVar[Tunable] = {"iterations": (2, 16), "length": (1.0, 5.0), "ridge": (1e-4, 1e-1)}
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 100_000
     growing: ClassVar[frozenset[str]] = frozenset(

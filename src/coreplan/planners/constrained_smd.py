@@ -16,7 +16,7 @@ from ..sampled import require_fit
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
-from .protocol import CoreSetup, Planner, ReadOut
+from .protocol import CoreSetup, Planner, ReadOut, Tunable
 from .tables import Table
 
 
@@ -60,6 +60,7 @@ class ConstrainedSMD(Planner):
     """
 
     name: ClassVar[str] = "constrained-smd"
+    tunable: ClassVar[Tunable] = {"steps": (30_000, 1_000_000)}
     needs_table: ClassVar[bool] = True
     core_of: ClassVar[str] = "all"
     first_budget: ClassVar[int] = 10_000

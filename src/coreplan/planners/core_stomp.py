@@ -17,7 +17,7 @@ from ..sampled import Beliefs, require_fit, state_rows
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
-from .protocol import CoreSetup, Planner, ReadOut
+from .protocol import CoreSetup, Planner, ReadOut, Tunable
 
 
 class State(NamedTuple):
@@ -70,7 +70,7 @@ class CoreStoMP(Planner):
     name: ClassVar[str] = "core-stomp"
     core_of: ClassVar[str] = "states"
     first_budget: ClassVar[int] = 100_000
-    tunable: ClassVar = {"rate": (0.1, 10.0)}
+    tunable: ClassVar[Tunable] = {"rate": (0.1, 10.0)}
     visited: ClassVar[frozenset[str]] = frozenset({"start_states"})
     growing: ClassVar[frozenset[str]] = frozenset({"start_states"})
 

@@ -12,6 +12,7 @@ from ..base import as_count, as_positive, settle
 from ..features import best_scores
 from ..sampled import Equations, weighted
 from .lspi import RIDGE
+from .protocol import Tunable
 from .trajectories import OnTrajectories, State
 
 MOST = 2000  # regressions per fit
@@ -42,6 +43,7 @@ class FittedQ(OnTrajectories):
     """
 
     name: ClassVar[str] = "fitted-q"
+    tunable: ClassVar[Tunable] = {"ridge": (1e-6, 1e-1)}
 
     ridge: float = RIDGE
     iterations: int | None = None

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ..base import as_positive, settle
 from ..sampled import Equations, weighted
+from .protocol import Tunable
 from .trajectories import OnTrajectories, State
 
 RIDGE = 1e-3
@@ -37,6 +38,7 @@ class LSPI(OnTrajectories):
     """
 
     name: ClassVar[str] = "lspi"
+    tunable: ClassVar[Tunable] = {"ridge": (1e-6, 1e-1)}
 
     ridge: float = RIDGE
 

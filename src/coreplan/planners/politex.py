@@ -13,6 +13,7 @@ from ..base import FloatArray, as_count, as_number, as_positive, checks, settle
 from ..features import Phi, Sparse, entries, probabilities, scores
 from ..sampled import Equations, weighted
 from .lspi import RIDGE
+from .protocol import Tunable
 from .trajectories import OnTrajectories, State
 
 
@@ -77,6 +78,12 @@ class Politex(InPhases):
     """
 
     name: ClassVar[str] = "politex"
+    tunable: ClassVar[Tunable] = {
+        "phases": (5, 50),
+        "rate": (0.5, 30.0),
+        "random": (0.02, 0.5),
+        "ridge": (1e-6, 1e-1),
+    }
 
     phases: int = 20
     rate: float = 4.0

@@ -25,7 +25,7 @@ from ..sampled import (
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
-from .protocol import Planner, ReadOut, Setup
+from .protocol import Planner, ReadOut, Setup, Tunable
 
 PER_FEATURE = 40  # constraints per feature, by default; de Farias & Van Roy ask for O(d) of them
 LEAST = 4  # samples per constraint, by default, where that leaves a constraint
@@ -76,6 +76,7 @@ class RLP(Planner):
     """
 
     name: ClassVar[str] = "rlp"
+    tunable: ClassVar[Tunable] = {"samples": (1, 32)}
     needs_core: ClassVar[bool] = False
     first_budget: ClassVar[int] = 10_000
     growing: ClassVar[frozenset[str]] = frozenset(

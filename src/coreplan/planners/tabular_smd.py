@@ -15,7 +15,7 @@ from ..sampled import raised
 from ..simulate import Answers, Ask
 from . import doubts
 from .doubts import Verdict
-from .protocol import CoreSetup, Planner, ReadOut
+from .protocol import CoreSetup, Planner, ReadOut, Tunable
 from .tables import Table
 
 MOST = 10_000  # iterations, by default
@@ -70,7 +70,7 @@ class TabularSMD(Planner):
     core_of: ClassVar[str] = "all"
     from_uniform: ClassVar[bool] = True
     first_budget: ClassVar[int] = 1_000_000
-    tunable: ClassVar = {"rate": (0.1, 10.0), "estimator": ESTIMATORS}
+    tunable: ClassVar[Tunable] = {"rate": (0.1, 10.0), "estimator": ESTIMATORS}
 
     estimator: str = "jin-sidford"
     batch: int | None = None
