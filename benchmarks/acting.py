@@ -21,6 +21,7 @@ import coreplan
 from coreplan.judge import policy_value
 from coreplan.planners import ConfidentLSPI, CoreStoMP
 from coreplan.planning import LocalPolicy
+from revision import revision
 
 RESULTS = Path(__file__).parent / "results"
 SPEC, LOST, SEEDS, MOST = "river-swim", 0.01, 3, 2**18
@@ -86,7 +87,8 @@ def main():
 
 def page(found):
     lines = [
-        "# What acting costs", "", f"Made by `python benchmarks/acting.py`, on `{found['problem']}`; CPU time, medians.",
+        "# What acting costs", "", f"Made by `python benchmarks/acting.py`, revision {revision()}, on `{found['problem']}`;",
+        "CPU time, medians.",
         f"The compact policy (`plan` with 1,000 queries; sub {found['compact_sub']:.4f}) makes no simulator call.", "",
         "| local planner | sub, worst of 3 seeds | queries per action | ms per action | compact, us per action | ratio |",
         "|---|---|---|---|---|---|",

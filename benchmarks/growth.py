@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from revision import revision
+
 RESULTS = Path(__file__).parent / "results"
 BASE = {"states": 10**4, "d": 8, "m": 8, "actions": 4, "K": 20}
 TENFOLD = {"states": (10**4, 10**5), "d": (8, 80), "m": (8, 80), "actions": (4, 40), "K": (20, 200)}
@@ -92,7 +94,8 @@ def exponents(sizes, found):
 def page(rows):
     lines = [
         "# Growth", "",
-        "Made by `python benchmarks/growth.py` on `random-linear:lazy=true`, from |X| = 10,000, d = m = 8, A = 4, K = 20.",
+        f"Made by `python benchmarks/growth.py`, revision {revision()}, on `random-linear:lazy=true`, from |X| = 10,000,",
+        "d = m = 8, A = 4, K = 20.",
         "CPU microseconds per query, and megabytes beyond those before the run, at two sizes, a factor of ten apart.", "",
         "| planner | grows | sizes | us per query | exponent | MB | exponent |", "|---|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -28,7 +28,6 @@ import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -36,13 +35,12 @@ from pathlib import Path
 from typing import Any
 
 import coreplan
+import standing_page
 from coreplan.bench import Results, Row
 from coreplan.planners import PLANNERS
 from coreplan.planning import default_planner
 from coreplan.problem import ZOO
-
-sys.path.insert(0, str(Path(__file__).parent))
-import standing_page
+from revision import revision
 
 HERE = Path(__file__).parent
 FOLDERS, PAGE = HERE / "results" / "standing", HERE.parent / "docs" / "benchmarks.md"
@@ -90,18 +88,6 @@ def manifest_of(given: argparse.Namespace) -> dict[str, object]:
         "revision": revision(), "coreplan": coreplan.__version__, "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors", "began": time.strftime("%Y-%m-%d %H:%M:%S"),
     }  # fmt: skip
-
-
-def revision() -> str:
-    """Of the programs and the library, "-dirty" if they are not those of a commit; results and pages may have changed."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=HERE.parent, capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    changed = git("status", "--porcelain", "--", "src", "benchmarks/*.py")
-    return git("rev-parse", "--short=7", "HEAD") + ("-dirty" if changed else "")
 
 
 def new_folder() -> Path:

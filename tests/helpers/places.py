@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def benchmark(name):
-    """The module of a program in benchmarks/."""
+    """The module of a program in benchmarks/, which may import others there."""
+    if str(ROOT / "benchmarks") not in sys.path:
+        sys.path.append(str(ROOT / "benchmarks"))
     full = f"benchmark_{name}"
     if full not in sys.modules:
         spec = importlib.util.spec_from_file_location(full, ROOT / "benchmarks" / f"{name}.py")
