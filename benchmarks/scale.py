@@ -7,10 +7,14 @@ take it back, and per query to check answers, compute features, and keep it in t
 scheduler is simulated, event by event: asks of some size are cut into blocks, blocks grouped into tasks of `TASK` seconds as
 `simulate/elsewhere/engine.py` does, twice as many tasks on their way as there are workers; one main process that sends a
 task, or takes one back, at a time, in the measured time; workers that take as long as the task's queries, and `LATENCY` for
-the way there and back. An ask ends when its last task is back, and the next one waits for it: so idle workers at the end of
-asks, a busy main process, and grouping that follows the clock are all in it. What is not: the network's bandwidth, workers
-that are slower than others, and planners whose own computing takes long. A second simulation has no ends of asks, as if the
-next ask were known and sent before the answers to this one are back.
+the way there and back. An ask ends when its last task is back. What comes next is known, so that up to twice as many of
+its tasks as there are workers are sent when none of this ask is left to send, as `simulate/elsewhere/batch.py` does; in a
+second simulation the next ask waits, as it does where the answers decide it. So idle workers at the end of asks, a busy main
+process, and grouping that follows the clock are all in it. What is not: the network's bandwidth, workers that are slower
+than others, and planners whose own computing takes long.
+
+What a task costs the main process is also measured with 2,000 tasks on their way, to workers that do nothing: it must not
+grow with their number.
 
 Where one thing limits, the exact rate is known; the simulation is compared with that first.
 """
@@ -20,15 +24,20 @@ from __future__ import annotations
 import heapq
 import statistics
 import time
+from collections import deque
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import numpy as np
 
 import coreplan
+from coreplan.base import simulator_stream
 from coreplan.executors import processes
 from coreplan.simulate import Simulator, logging_to, using
 from coreplan.simulate.ask import Ask
+from coreplan.simulate.elsewhere.batch import Batch
 from coreplan.simulate.elsewhere.engine import TASK, Engine
+from coreplan.simulate.elsewhere.task import Call, Chain
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scale.md"
 LATENCY = 1e-3  # seconds on the way, both ways together: a cluster's network and its scheduler
@@ -69,6 +78,37 @@ def seconds_of(block: int, queries: int, engine: Engine | None, log: Path | None
     return statistics.median(found)
 
 
+class Idle(Executor):
+    """Workers that do nothing: the answers to every task are those to the first, once all that may be on their way are."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held, self.answer = most, deque(), None
+
+    def submit(self, function, *arguments):
+        self.answer = self.answer or function(*arguments)
+        self.held.append(Future())
+        if len(self.held) > self.most:
+            self.held.popleft().set_result(self.answer)
+        return self.held[-1]
+
+
+def with_many(workers: int, tasks: int) -> float:
+    """Seconds of the main process per task with twice as many tasks on their way as there are workers."""
+    problem = corridor(4)
+    stream = simulator_stream(0, 0)
+    chain = Chain(stream, (Call(pairs=np.arange(4), states=None, actions=None, noise=None),))
+    executor = Idle(2 * workers - 1)
+    engine = coreplan.executors.given(executor, workers)
+    engine.together = lambda queries_per_chain, chains: 1
+    parcel = engine.parcel(problem.model, coreplan.CoreSet.of(problem))
+    batch = Batch(engine, parcel, [chain] * tasks, lost=lambda n: None, name=str)
+    begin = time.process_time()
+    waited = tasks - 2 * workers  # the last ones are released by nobody
+    for k in range(waited):
+        batch.take(k)
+    return (time.process_time() - begin) / waited
+
+
 def measured(folder: Path) -> dict[str, float]:
     """Seconds of the main process: per task, and per query with and without a log."""
     few, many, n = 256, 4096, ASK
@@ -82,32 +122,39 @@ def measured(folder: Path) -> dict[str, float]:
         "task": max(sent - plain_few, 0.0) / (n / few),
         "query": plain_many / n,
         "log": max(logged - plain_many, 0.0) / n,
+        "few": with_many(2, 4000),
+        "many": with_many(1000, 20_000),
     }
 
 
-def simulated(workers: int, cost: float, block: int, ask: int, *, per_task: float, per_query: float) -> float:
-    """Seconds of one ask, event by event."""
+def simulated(
+    workers: int, cost: float, block: int, ask: int, *, per_task: float, per_query: float, asks: int = 1,
+    early: bool = True,
+) -> float:  # fmt: skip
+    """Seconds of so many asks, event by event; `early`: the next ask is known before the answers are back."""
     blocks = -(-ask // block)
     together = max(min(int(TASK / (cost * block)), -(-blocks // (2 * workers))), 1)
     sizes = [min(together, blocks - i) * block for i in range(0, blocks, together)]
-    clock, flying, free = (
-        0.0,
-        [],
-        [0.0] * workers,
-    )  # of the main process; tasks that will be back; when workers are free
+    clock, free = 0.0, [0.0] * workers  # of the main process; when workers are free
+    flying: list[tuple[float, int, int]] = []  # tasks: when they will be back, of which ask, their queries
     heapq.heapify(free)
-    sent = back = 0
-    while back < len(sizes):
-        if sent < len(sizes) and len(flying) < 2 * workers and not (flying and flying[0][0] <= clock):
-            clock += per_task / 2
-            start = max(clock + LATENCY / 2, heapq.heappop(free))
-            heapq.heappush(free, start + sizes[sent] * cost)
-            heapq.heappush(flying, (start + sizes[sent] * cost + LATENCY / 2, sizes[sent]))
-            sent += 1
-        else:
-            ready, size = heapq.heappop(flying)
-            clock = max(clock, ready) + per_task / 2 + size * per_query
-            back += 1
+    sent, back = [0] * (asks + 1), [0] * asks
+    for now in range(asks):
+        while back[now] < len(sizes):
+            to = now if sent[now] < len(sizes) else now + 1  # of which ask the next task is
+            room = len(flying) < 2 * workers and not (flying and flying[0][0] <= clock)
+            most = len(sizes) if to == now else min(2 * workers, len(sizes)) if early and to < asks else 0
+            if room and sent[to] < most:
+                clock += per_task / 2
+                start = max(clock + LATENCY / 2, heapq.heappop(free))
+                size = sizes[sent[to]]
+                heapq.heappush(free, start + size * cost)
+                heapq.heappush(flying, (start + size * cost + LATENCY / 2, to, size))
+                sent[to] += 1
+            else:
+                ready, of, size = heapq.heappop(flying)
+                clock = max(clock, ready) + per_task / 2 + size * per_query
+                back[of] += 1
     return clock
 
 
@@ -131,10 +178,21 @@ def table(costs: dict[str, float]) -> list[str]:
         for workers in (2, 8, 64, 1000):
             block = int(np.clip(0.02 / cost, 1, 4096))  # of 20 ms, as docs/scale.md advises
             most = max(ASK, 4 * workers)
-            one = simulated(workers, cost, block, most, per_task=costs["task"], per_query=per_query)
-            ten = simulated(workers, cost, block, 10 * most, per_task=costs["task"], per_query=per_query)
-            ahead = 10 * most / ten
-            rate, best = most / one, limits(workers, cost, costs["task"], per_query, block)
+            known, waits = (
+                simulated(
+                    workers,
+                    cost,
+                    block,
+                    most,
+                    per_task=costs["task"],
+                    per_query=per_query,
+                    asks=10,
+                    early=early,
+                )
+                for early in (True, False)
+            )
+            waiting = 10 * most / waits
+            rate, best = 10 * most / known, limits(workers, cost, costs["task"], per_query, block)
             what = (
                 "workers"
                 if rate > 0.9 * workers / cost
@@ -144,7 +202,7 @@ def table(costs: dict[str, float]) -> list[str]:
             )
             rows.append(
                 f"| {cost:g} s | {workers:,} | {block} | {rate:,.0f} | {rate * cost / workers:.0%} "
-                f"| {ahead * cost / workers:.0%} | {what} | {duration(1e9 / rate)} |"
+                f"| {waiting * cost / workers:.0%} | {what} | {duration(1e9 / rate)} |"
             )
     return rows
 
@@ -171,7 +229,9 @@ def main() -> None:
         f"{1e6 * costs['query']:.2f} per query for checks and features (256 of them, one-hot), {1e6 * costs['log']:.2f} per "
         f"query for the log. Assumed: {1e3 * LATENCY:g} ms on the way, asks of {ASK:,} pairs. Where the exact rate is "
         f"known, the simulation is within {worst:.0%} of it.", "",
-        "| a query takes | workers | block | queries per second | workers are busy | if asks had no ends | what limits "
+        f"To workers that do nothing, a task takes {1e6 * costs['few']:.0f} microseconds with 4 tasks on their way, and "
+        f"{1e6 * costs['many']:.0f} with 2,000.", "",
+        "| a query takes | workers | block | queries per second | workers are busy | if each ask waits | what limits "
         "| 10^9 queries take |",
         "|---|---|---|---|---|---|---|---|", *rows, "",
     ]))  # fmt: skip

@@ -42,6 +42,9 @@ class Eager(Engine):
     def pays(self, queries, chains):
         return True
 
+    def end(self):
+        """Nothing is said of what it costs."""
+
 
 def breaking(breaks, *, workers=2, retries=3):
     """An engine of ours whose executor dies at the tasks of these numbers and is replaced."""

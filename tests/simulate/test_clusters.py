@@ -1,33 +1,40 @@
-"""Ray and Dask, really started on this machine, on loopback: the same bits. Skipped where they are not installed."""
+"""Ray, Dask and MPI, really started on this machine: the same bits for every planner. Skipped where not installed."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from helpers.places import ROOT
-
-# Each in a process of its own: Ray ends the process when it loses its own service, and both leave threads behind.
-RAY = """
+# Each in a process of its own: Ray ends the process when it loses its own service, and all leave threads behind.
+EVERY = """
 import os, sys
-sys.path.insert(0, sys.argv[1] + "/tests")
-import coreplan, ray as library
+import coreplan
+from coreplan.planners import PLANNERS, registry
+from coreplan.planners.testing import check_planner
+
+FEW = {planner.name: 600 for planner in registry.RELATIVES}  # there are many of them
+
+def every_planner(engine):
+    for name, planner in PLANNERS.items():
+        check_planner(planner(), budget=FEW.get(name, 1500), executor=engine, only="who simulates")
+"""
+RAY = (
+    EVERY
+    + """
+import ray as library
 from coreplan.executors import ray
-from helpers.executors import walk
 
-def bits(executor=None):
-    found = coreplan.plan(walk(), planner="plug-in", budget=600, reality=0, executor=executor)
-    return found.policy.theta.tobytes(), found.queries, found.initial_draws, found.lost_queries
-
-whole = bits()
 for workers in (1, 2):
-    assert bits(ray(workers, timeout=60)) == whole, workers
+    every_planner(ray(workers, timeout=60))
     niceness = library.get(library.remote(lambda: os.nice(0)).remote())
     assert niceness == os.nice(0), f"a worker has niceness {niceness}"  # Ray's own default is 15
     library.shutdown()
 """
+)
 NOBODY = """
 import time
 import coreplan
@@ -41,28 +48,34 @@ except coreplan.ExecutorError as error:
     assert "cluster at '127.0.0.1:1'" in str(error), error
     print(time.monotonic() - begin)
 """
-DASK = """
-import sys
-sys.path.insert(0, sys.argv[1] + "/tests")
-import coreplan
+DASK = (
+    EVERY
+    + """
 from dask.distributed import Client, LocalCluster
-from helpers.executors import walk
-
-def bits(executor=None):
-    found = coreplan.plan(walk(), planner="plug-in", budget=600, reality=0, executor=executor)
-    return found.policy.theta.tobytes(), found.queries, found.initial_draws, found.lost_queries
 
 if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         with Client(cluster) as client:
-            assert bits(coreplan.executors.given(client.get_executor(), workers=2, timeout=60)) == bits()
+            every_planner(coreplan.executors.given(client.get_executor(), workers=2, timeout=60))
 """
+)
+MPI = (
+    EVERY
+    + """
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as pool:
+        every_planner(coreplan.executors.given(pool, workers=2, timeout=60))
+"""
+)
 
 
-def ran(tmp_path, code, seconds):
+def ran(tmp_path, code, seconds, *before):
     (tmp_path / "child.py").write_text(code)
+    module = ["-m", "mpi4py.futures"] if before else []
     return subprocess.run(
-        [sys.executable, "-W", "ignore", tmp_path / "child.py", ROOT],
+        [*before, sys.executable, "-W", "ignore", *module, tmp_path / "child.py"],
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -70,10 +83,10 @@ def ran(tmp_path, code, seconds):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_ray_with_one_and_two_workers(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    done = ran(tmp_path, RAY, 380)
+    done = ran(tmp_path, RAY, 1180)
     if "Failed to connect to GCS" in done.stderr or "did not start within" in done.stderr:
         pytest.skip("Ray does not run on this machine: its own service does not start, or ends")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -84,12 +97,25 @@ def test_ray_with_one_and_two_workers(tmp_path):
 def test_a_cluster_that_nobody_answers_for_is_an_error_within_half_a_minute(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     done = ran(tmp_path, NOBODY, 190)
-    assert done.stdout and float(done.stdout) < 35.0, done.stderr[-2000:]
+    assert done.stdout and float(done.stdout) < 30.0, done.stderr[-2000:]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_dask_with_a_local_cluster(tmp_path):
     pytest.importorskip("distributed", reason="Dask is not installed")
-    done = ran(tmp_path, DASK, 280)
+    done = ran(tmp_path, DASK, 880)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_mpi_with_two_workers(tmp_path):
+    pytest.importorskip("mpi4py", reason="MPI is not installed")
+    folder = str(Path(sys.executable).parent)
+    names = ("mpiexec.hydra", "mpiexec")
+    mpiexec = next(filter(None, (shutil.which(name, path=p) for p in (folder, None) for name in names)), None)
+    if mpiexec is None:
+        pytest.skip("MPI is not installed: there is no mpiexec")
+    done = ran(tmp_path, MPI, 880, mpiexec, "-n", "3")
     assert done.returncode == 0, done.stderr[-2000:]

@@ -15,61 +15,13 @@ from coreplan.simulate import Simulator, logging_to
 from coreplan.simulate.elsewhere import task
 from coreplan.simulate.log.records import Bad, scanned
 from helpers.executors import Here, breaking, eager, walk
+from helpers.paid import BUDGET, Paid, outcome, records_of
 from helpers.runs import numpy_problem
 
-BUDGET = 600
 # The others are covered by `check_planner`, on problems that have what they need.
 FROM_SAMPLES = [
     n for n, p in PLANNERS.items() if not p.needs_box and not p.needs_table and p.core_of != "all"
 ]
-
-
-class Paid:
-    """A simulator that counts what it is paid for: one state at a time, batches, or a function of noise."""
-
-    def __init__(self, kind="scalar", places=6):
-        self.queries = 0
-        self.problem = walk(places=places) if kind == "scalar" else self._batched(kind, places)
-        model = self.problem.model
-        name = "step" if kind == "batches" else "_step"
-        step = getattr(model, name)
-
-        def counted(*arguments):
-            n = 1 if kind == "scalar" else len(arguments[0] if kind == "noise" else arguments[1])
-            answer = step(*arguments)
-            self.queries += n
-            return answer
-
-        object.__setattr__(model, name, counted)
-
-    @staticmethod
-    def _batched(kind, places):
-        def step(x, a, u):
-            y = np.where((a == 1) & (u[:, 0] < 0.8), np.minimum(x + 1, places - 1), np.maximum(x - 1, 0))
-            return (y == places - 1) * 1.0, y
-
-        def initial(rng, n):
-            return rng.integers(places, size=n)
-
-        if kind == "noise":
-            model = coreplan.NoiseModel(2, initial, step, 1)
-        else:
-            model = coreplan.FunctionModel(
-                2, initial, lambda rng, x, a: step(x, a, rng.random((len(x), 1))), block=32
-            )
-        return coreplan.Problem(model, coreplan.features.one_hot(places, 2), 0.9, name="walk")
-
-
-def outcome(paid, planner="plug-in", **more):
-    """Everything that must not depend on a log; what the simulator was paid for; and what the log had."""
-    before = paid.queries
-    settings = {"budget": BUDGET, **more}
-    found = coreplan.plan(paid.problem, planner=planner, **settings)
-    same = (
-        found.policy.theta.tobytes(), found.queries, found.initial_draws, found.reality_queries, found.status,
-        None if found.earned is None else found.earned.value,
-    )  # fmt: skip
-    return same, paid.queries - before, found.logged_queries
 
 
 @pytest.fixture(autouse=True)
@@ -89,11 +41,6 @@ def test_every_planner_gets_the_same_bits_and_pays_once(name, kind, tmp_path):
     assert with_workers[0] == plain
     assert outcome(Paid(kind), name, log=again) == (plain, 0, paid)
     assert outcome(Paid(kind), name, log=first, executor=eager(Here(), 2))[1:] == (0, paid)
-
-
-def records_of(path):
-    with open(path, "rb") as file:
-        return list(scanned(file.fileno(), os.path.getsize(path), 0))
 
 
 def answers(path):
@@ -269,27 +216,6 @@ def test_two_runs_cannot_write_into_one_log(tmp_path):
     assert not (tmp_path / "q.log").exists(), "a log in which nothing was written is not left behind"
 
 
-def test_a_full_disk_ends_the_run_with_all_answers_before(tmp_path, monkeypatch):
-    from coreplan.simulate.log import records
-
-    log, whole = tmp_path / "q.log", outcome(Paid())
-    write, left = records._write, [5000]
-
-    def full(descriptor, data, offset):
-        if left[0] <= 0:
-            raise OSError(28, "No space left on device")
-        done = write(descriptor, data[: left[0]], offset)
-        left[0] -= done
-        return done
-
-    monkeypatch.setattr(records, "_write", full)
-    with pytest.raises(FileError, match="cannot be written: No space left"):
-        outcome(Paid(), log=log)
-    monkeypatch.undo()
-    same, paid, known = outcome(Paid(), log=log)
-    assert same == whole[0] and known > 20 and paid + known == whole[1]
-
-
 def test_wrong_answers_are_not_kept(tmp_path):
     paid = Paid()
     step = paid.problem.model._step
@@ -360,3 +286,22 @@ def test_the_simulator_takes_from_the_log_in_the_middle_of_a_batch(tmp_path):
         # Pair 1 is another one; action 0 draws nothing, so that the stream stands as before at the pairs behind it.
         Simulator(paid.problem).step(np.array([2, 1, 4, 1]), actions)
     assert paid.queries - before == 1
+
+
+def test_a_block_of_more_pairs_than_a_record_holds(tmp_path, monkeypatch):
+    """A record's keys are numbered in so many bits of its place; a block may have more pairs."""
+    monkeypatch.setattr("coreplan.simulate.log.querylog._SHIFT", 3)
+    for module in ("querylog", "recorded"):
+        monkeypatch.setattr(f"coreplan.simulate.log.{module}.MANY", 8)
+    paid = Paid()
+    paid.problem.model.block = 60
+    whole = outcome(paid)
+    for executor in (None, eager(Here(), 2)):
+        path = tmp_path / f"{executor is None}.log"
+        paid = Paid()
+        paid.problem.model.block = 60
+        assert outcome(paid, log=path, executor=executor)[0] == whole[0]
+        assert len(answers(path)) == len(set(answers(path))) == whole[1]
+        paid = Paid()
+        paid.problem.model.block = 60
+        assert outcome(paid, log=path) == (whole[0], 0, whole[1])

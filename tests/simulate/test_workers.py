@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import coreplan
 from coreplan.executors import processes
-from coreplan.planners import PLANNERS
+from coreplan.planners import PLANNERS, registry
+from coreplan.planners.testing import check_planner
 from coreplan.simulate import read_log
 from helpers.executors import walk
+from helpers.places import ROOT
 
 BUDGET = 600
 
@@ -37,12 +42,13 @@ def hang():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_every_planner_gets_the_same_bits_from_processes(workers):
     engine = processes(workers, timeout=60)  # with a limit everything is sent, however quick it is
+    few = {planner.name: 600 for planner in registry.RELATIVES}  # there are many of them
     for name, planner in PLANNERS.items():
-        if not planner.needs_box and not planner.needs_table and planner.core_of != "all":
-            assert bits(engine, name) == bits(None, name), name
+        check_planner(planner(), budget=few.get(name, 1500), executor=engine, only="who simulates")
     engine.shut()
 
 
@@ -88,3 +94,67 @@ def test_a_pair_that_always_hangs_is_named(tmp_path):
     said = r"longer than the limit of 0.5 s per query 2 times on state 5 and action 1"
     with pytest.raises(coreplan.ExecutorError, match=said):
         bits(processes(2, timeout=0.5, retries=1), problem=problem, out=tmp_path / "run")
+
+
+@pytest.mark.long
+def test_a_hang_is_noticed_by_the_pair_and_not_by_the_block(tmp_path):
+    problem, once = walk(block=60), tmp_path / "once"
+    once.touch()
+    step = problem.model._step
+
+    def hangs(rng, x, a):
+        if x == 5 and once.exists():
+            once.unlink()
+            hang()
+        return step(rng, x, a)
+
+    problem.model._step = hangs
+    engine = processes(1, timeout=3.0)
+    bits(engine)  # its worker has begun
+    begin = time.monotonic()
+    assert bits(engine, problem=problem) == bits(problem=walk(block=60))
+    assert time.monotonic() - begin < 60, "a block may take 180 s"
+    engine.shut()
+
+
+@pytest.mark.long
+def test_no_worker_outlives_the_process_that_plans(tmp_path):
+    """Killed with SIGKILL; else its workers would go on with what was sent, which is paid for and heard by nobody."""
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(ROOT / "tests")!r})
+import coreplan
+from coreplan.executors import processes
+from helpers.executors import walk
+from helpers.places import ROOT
+
+def slow(rng, x, a):
+    open({str(tmp_path)!r} + f"/{{os.getpid()}}", "a").close()
+    time.sleep(1000.0)
+    return 0.0, x
+
+problem = walk()
+problem.model._step = slow
+coreplan.plan(problem, budget=600, executor=processes(2))
+"""
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], start_new_session=True)
+    due = time.monotonic() + 100
+    while len(os.listdir(tmp_path)) < 2 and time.monotonic() < due:
+        time.sleep(0.1)
+    workers = [int(name) for name in os.listdir(tmp_path)]
+    process.kill()
+    process.wait()
+    due = time.monotonic() + 20
+    while any(map(alive, workers)) and time.monotonic() < due:
+        time.sleep(0.1)
+    left = [worker for worker in workers if alive(worker)]
+    for worker in left:
+        os.kill(worker, signal.SIGKILL)
+    assert len(workers) == 2 and not left
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False

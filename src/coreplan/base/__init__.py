@@ -62,7 +62,7 @@ from .settings import (
     settle,
     several,
 )
-from .threads import one_thread
+from .threads import one_thread, processors
 from .types import FloatArray, IntArray, States, as_states, as_whole, digest, native, plain, read_only
 
 __all__ = [
@@ -127,6 +127,7 @@ __all__ = [
     "plain",
     "planner_stream",
     "printable",
+    "processors",
     "read_only",
     "release_after_fork",
     "require_stream",

@@ -73,7 +73,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and not isinstance(error, FileError):
             raise _unwritten(path, error, there) from error
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _require_replaceable(path: Path) -> None:
@@ -104,7 +104,7 @@ def _unwritten(path: Path, error: Exception, there: bool) -> FileError:
     return FileError(f"Could not write {path}: {why}. {kept}Free some space, or give another folder.")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the folder's list of files on disk too, where the platform allows it: else a power cut may undo the renaming."""
     if os.name != "nt":
         with suppress(OSError):

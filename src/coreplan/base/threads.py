@@ -6,6 +6,7 @@ function that computes enters `one_thread` once; inside, entering again costs ne
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import ContextDecorator
 from functools import cache
@@ -50,6 +51,11 @@ class _OneThread(ContextDecorator):
 
 
 one_thread = _OneThread()
+
+
+def processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from scipy import sparse
 
-from ..base import FloatArray, IntArray
+from ..base import FloatArray, IntArray, processors
 from ..features import Phi, as_sparse, column_means, entries, is_sparse, load, products, take
 from .nearest import nearest
 
@@ -65,7 +64,7 @@ def parallel(work: Callable[[int, int], None], n: int, block: int) -> None:
     Results do not depend on the number of threads, since the blocks do not.
     """
     edges = [(a, min(a + block, n)) for a in range(0, n, block)]
-    threads = min(len(edges), _cores())
+    threads = min(len(edges), processors())
     if threads <= 1:
         for a, b in edges:
             work(a, b)
@@ -73,10 +72,6 @@ def parallel(work: Callable[[int, int], None], n: int, block: int) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(lambda edge: work(*edge), edges):
             pass
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class GrowingHull:

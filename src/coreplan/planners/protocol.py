@@ -121,6 +121,13 @@ class Planner:
 
     # Optional.
 
+    def following(self, state: Any, ask: Ask) -> Ask | None:
+        """What it will ask after `ask`, which is what it asks in this state, if that is the same whatever the answers are.
+
+        Workers begin with it where they would be idle at the end of `ask`. None, if it depends on the answers.
+        """
+        return None
+
     def resolve(self, setup: Any) -> Self:
         """The planner with every hyperparameter filled in, bound to the setup; raises InputError if it cannot work there.
 
@@ -339,6 +346,12 @@ def require_ask(planner: Planner, ask: Any) -> Ask | None:
     elif ask.sweep is not None:
         raise broken(planner, "returned from `ask` a sweep without `core_index`", _WRITTEN["ask"])
     return ask
+
+
+def following_ask(planner: Planner, state: Any, ask: Ask, left: int) -> Ask | None:
+    """The ask after this one, if it is known before the answers to this one and has at most `left` pairs."""
+    following = require_ask(planner, planner.following(state, ask))
+    return None if following is None or following.size > left else following
 
 
 def _require_core_index(planner: Planner, index: Any, sweep: int | None) -> None:

@@ -87,6 +87,9 @@ class QLearning(Planner):
         n_initial = 0 if state.told else INITIAL
         return Ask(core_index=np.arange(size) % m, n_initial=n_initial, sweep=state.told // m)
 
+    def following(self, state: State, ask: Ask) -> Ask | None:
+        return self.ask(state._replace(told=state.told + ask.size), np.random.default_rng(0))
+
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         theta, delta, m = state.theta.copy(), np.empty(self.setup.m), self.setup.m
         _sweeps(

@@ -124,6 +124,9 @@ class SampledLP(Planner):
         n_initial = 0 if start else self.n_initial
         return Ask(core_index=rows % m, n_initial=n_initial, sweep=sweep)
 
+    def following(self, state: State, ask: Ask) -> Ask | None:
+        return self.ask(state._replace(filled=state.filled + ask.size), np.random.default_rng(0))
+
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         state = append(state, answers)
         return self._solved(state, self._n) if state.filled == self._n * self.setup.m else state

@@ -149,6 +149,7 @@ class Session:
         try:
             return self._asks(interrupt, bar)
         finally:
+            self.run.simulator.following.give_up()
             bar.close()
 
     def _row(self) -> None:

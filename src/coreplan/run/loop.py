@@ -32,7 +32,7 @@ from ..base import (
     text_of,
 )
 from ..features import CompiledFeatures, Phi, arrays, checked, first_fault, raise_fault
-from ..planners import Kernels, Planner, broken, require_ask, require_state
+from ..planners import Kernels, Planner, broken, following_ask, require_ask, require_state
 from ..problem import CompiledModel
 from ..simulate import (
     REPEATED,
@@ -124,10 +124,15 @@ class PythonLoop:
                 if ask is None:
                     return
                 self._require_room(ask, budget)
-                # Only here, in the user's own code, may a second Ctrl-C interrupt; then the whole ask is undone.
-                try:
+                following = None
+                if (
+                    self.simulator.engine is not None and not interrupt.asked
+                ):  # only workers have a use for it
+                    left = budget - self.simulator.queries - ask.size
+                    following = following_ask(self.planner, self.state, ask, left)
+                try:  # only here, in the user's own code, may a second Ctrl-C interrupt; then the whole ask is undone
                     interrupt.abandon = True
-                    answers = self.simulator.answer(ask)
+                    answers = self.simulator.answer(ask, following)
                 finally:  # before anything is undone, which must not be interrupted
                     interrupt.abandon = False
                 self.torn = True  # until `tell` returns, since it may have begun to change the state in place

@@ -72,6 +72,10 @@ class Trial:
     def _open(self, state: Any) -> bool:
         return self.active and not (state.random or state.certain)
 
+    def undecided(self, state: Any) -> bool:
+        """Whether the next answers may decide that the simulator is deterministic, so that less is asked."""
+        return self._open(state) and not state.drew
+
     def needed(self, state: Any) -> int:
         """The number of repeats that have to agree; if it drew nothing, no more than a random simulator would be asked."""
         needed = repeats_needed(self.m, state.drew)

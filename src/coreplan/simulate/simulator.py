@@ -33,6 +33,7 @@ from .ask import Answers, Ask, Pairs, Watch
 from .elsewhere import Engine, engine_of
 from .elsewhere.desk import Due, at_work
 from .first import First
+from .following import Following
 from .guard import Guard
 from .kept import Kept, Part, joined, pairs_of, state_at
 from .log import AGAIN, QueryLog, log_of
@@ -59,6 +60,7 @@ class Simulator:
         self.box_watch = BoxWatch(problem.features, problem.state_names)
         self.engine: Engine | None = engine_of()  # who simulates; None: this process
         self.log: QueryLog | None = log_of()  # where answers are kept, and taken from
+        self.following = Following(self)  # what workers may begin before it is asked
         self.at = 0  # which query of its block the next pair is; plus AGAIN where it is asked a second time on purpose
         self.watch: Watch | None = None  # set if the planner relies on a core set
         self.queries = 0
@@ -122,27 +124,28 @@ class Simulator:
         for begin in range(0, n, self.block):
             yield begin, min(begin + self.block, n), None
 
+    def calls(self, ask: Ask) -> Iterator[Call]:
+        """The calls of an ask."""
+        if ask.noise is not None:
+            return self._by_noise(ask.size)
+        return self._blocks(ask.size) if ask.sweep is None else self._sweeps(ask.size, ask.sweep)
+
     def _simulate(
-        self,
-        calls: Iterator[Call],
-        states: States,
-        actions: IntArray,
-        parts: list[Part],
-        noise: FloatArray | None = None,
-        index: IntArray | None = None,
-    ) -> None:
+        self, calls: Iterator[Call], states: States, actions: IntArray, parts: list[Part],
+        noise: FloatArray | None = None, index: IntArray | None = None,
+    ) -> None:  # fmt: skip
         """Make the calls; their answers are appended to `parts`, which may hold those to the first pairs already.
 
         `index [n]`: the pairs' numbers in the core set, if they are core pairs.
         """
-        due = self._due(calls, len(actions), parts)
+        due = self.due(calls, len(actions), parts)
         with at_work(self, due, states, actions, noise, index) as ready:
             for where, stream, self.at in ready:
                 self._call(
                     stream, states[where], actions[where], None if noise is None else noise[where], parts
                 )
 
-    def _due(self, calls: Iterator[Call], n: int, parts: list[Part]) -> Iterator[Due]:
+    def due(self, calls: Iterator[Call], n: int, parts: list[Part]) -> Iterator[Due]:
         """The calls that are still to be made."""
         done, kept = sum(len(part.rewards) for part in parts), self.kept if parts else None
         for begin, end, stream in calls:
@@ -189,13 +192,11 @@ class Simulator:
         """The features of a batch of states, checked."""
         return checked(self.problem.features, states)
 
-    def answer(self, ask: Ask) -> Answers:
-        """Simulate one ask, and compute the features of all states that it returns."""
-        states, actions = self._pairs(ask)
-        if ask.sweep is None:
-            self.open_block(len(actions))
-        else:
-            self.open_sweep(ask.sweep)
+    def answer(self, ask: Ask, following: Ask | None = None) -> Answers:
+        """Simulate one ask, and compute the features of all states; `following`: the one that will come next, if known."""
+        states, actions = self.pairs(ask)
+        self.following.ask = following
+        self.open(ask)
         x0 = phi0 = phi = None
         rewards, y = np.empty(0), states
         self.drew = ask.noise is not None and ask.noise.shape[1] > 0
@@ -215,16 +216,13 @@ class Simulator:
 
     def _completed(self, ask: Ask, states: States, actions: IntArray) -> tuple[FloatArray, States, Phi]:
         """The answers to all pairs of an ask, and the features of the next states; what an error leaves is kept."""
-        n, repeated, parts = len(actions), self.guard.repeated, self._resumed(ask)
-        if ask.noise is not None:
-            calls = self._by_noise(n)
-        else:
-            calls = self._blocks(n) if ask.sweep is None else self._sweeps(n, ask.sweep)
+        repeated, parts = self.guard.repeated, self._resumed(ask)
         try:
-            self._simulate(calls, states, actions, parts, ask.noise, ask.core_index)
+            self._simulate(self.calls(ask), states, actions, parts, ask.noise, ask.core_index)
             rewards, y = joined(parts)
             phi = self.features(y)
         except BaseException:
+            self.following.give_up()
             self._keep(ask, parts, self.guard.repeated - repeated)
             raise
         self.kept = None
@@ -308,7 +306,7 @@ class Simulator:
         assert self.core is not None, "only an ask about a core set has sweeps"
         return len(self.core.actions)
 
-    def _pairs(self, ask: Ask) -> tuple[States, IntArray]:
+    def pairs(self, ask: Ask) -> tuple[States, IntArray]:
         if ask.core_index is not None and self.core is not None:
             return self.core.states[ask.core_index], self.core.actions[ask.core_index]
         if ask.states is None or ask.actions is None:  # an ask for initial states only
@@ -316,6 +314,13 @@ class Simulator:
         return ask.states, ask.actions
 
     # Blocks, and the count.
+
+    def open(self, ask: Ask) -> None:
+        """Before an ask."""
+        if ask.sweep is None:
+            self.open_block(ask.size)
+        else:
+            self.open_sweep(ask.sweep)
 
     def open_block(self, n: int) -> None:
         """Before an ask of `n` queries: go to a fresh block if this one is used up, or if `n` exceeds a block."""

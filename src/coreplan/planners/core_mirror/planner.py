@@ -101,6 +101,9 @@ class CoreMirror(Planner):
         kernels.ask(rng.random(self._ask_draws), state, self._hyper, core_index)
         return Ask(core_index=core_index, n_initial=1, sweep=int(state.sweeps[0]) if self._sweeps else None)
 
+    def following(self, state: State, ask: Ask) -> Ask | None:
+        return None if ask.sweep is None else ask._replace(sweep=ask.sweep + 1)  # else it draws pairs
+
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         kernels.tell(
             rng.random(1), state, self._hyper, self.setup.core_features, answers.ask.core_index, answers.rewards,

@@ -50,7 +50,7 @@ from ..doubts import Verdict, few_samples, no_noise
 from ..protocol import CoreSetup, Earlier, Planner, ReadOut, Tunable
 from .belief import Wish, not_reached, reached, towards
 from .rounds import DOUBLE, in_turn, weighted
-from .state import State, check_rounds, numbered, pairs_of
+from .state import State, check_rounds, numbered, pairs_of, taken
 
 # Samples per core pair at the first solve; halves of fewer samples would not be informative.
 FIRST = {"sobol": 8, "independent": 16}
@@ -184,6 +184,18 @@ class PlugIn(Planner):
         sweep = state.filled // m if whole else None
         return Ask(core_index=pairs, n_initial=0 if state.filled else INITIAL, noise=noise, sweep=sweep)
 
+    def following(self, state: State, ask: Ask) -> Ask | None:
+        m, look = self.setup.m, self._trial.look(state)
+        after = taken(state, ask.size)._replace(filled=state.filled + ask.size)
+        if self._trial.undecided(state) or (look is not None and after.filled == look * m):
+            return None
+        solves = not len(after.ahead) if len(state.ahead) else after.filled == self._target(state) * m
+        if solves and (len(state.ahead) or self.samples is None or self.epsilon is not None):
+            return None
+        if solves:  # a solve changes nothing if the number of samples is fixed
+            after = after._replace(solved=after.filled // m)
+        return self.ask(after, np.random.default_rng(0))
+
     def tell(self, state: State, answers: Answers, rng: np.random.Generator) -> State:
         m, look = self.setup.m, self._trial.look(state)
         if self._trial.probing(state):
@@ -192,8 +204,7 @@ class PlugIn(Planner):
         rounds, n = len(state.ahead) > 0, len(answers.rewards)
         state = append(state, answers)._replace(drew=state.drew or answers.drew)
         if rounds:
-            extra = np.concatenate([state.extra, state.ahead[:n]])
-            state = state._replace(extra=extra, ahead=state.ahead[n:])
+            state = taken(state, n)
             due = not len(state.ahead) or state.filled >= self._most_rows(state)
         else:
             if look is not None and state.filled == look * m:

@@ -50,6 +50,13 @@ def pairs_of(state: State, m: int) -> IntArray:
     return np.concatenate([np.arange(state.filled - len(state.extra)) % m, state.extra])
 
 
+def taken(state: State, n: int) -> State:
+    """The state with the next n of the pairs `ahead` among those that were asked; itself if there are none."""
+    if not len(state.ahead):
+        return state
+    return state._replace(extra=np.concatenate([state.extra, state.ahead[:n]]), ahead=state.ahead[n:])
+
+
 def numbered(pairs: IntArray, more: IntArray, m: int) -> IntArray:
     """Which sample of its pair each of the rows `more` is, if they come after the rows of `pairs`: `[k]`."""
     order, first = by_pair(more, m)

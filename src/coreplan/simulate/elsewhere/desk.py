@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,15 @@ Due: TypeAlias = tuple[
 ]  # the pairs of one call, the stream it draws from, and which query of its block it begins
 
 
+class Following(Protocol):
+    """A `simulate.following.Following`, as far as workers are concerned."""
+
+    early: Early | None
+
+    def share(self) -> Share | None: ...
+    def begun(self, share: Share) -> Desk | None: ...
+
+
 class Office(Protocol):
     """A `Simulator`, as far as workers are concerned."""
 
@@ -33,6 +41,9 @@ class Office(Protocol):
     guard: Any
     core: Any
     lost: int
+
+    @property
+    def following(self) -> Following: ...
 
 
 class Split(NamedTuple):
@@ -185,8 +196,8 @@ def _split(model: Any, chain: Chain, pairs: Pairs) -> Split:
     for n, call in enumerate(chain.calls):
         answer, begun, before = _known(model, call, before, pairs)
         if answer is None:
-            calls = (_rest(call, len(begun)), *chain.calls[n + 1 :])
-            return Split(chain, known, begun, Chain(_stands(chain.stream, before), calls))
+            calls = (call.without(len(begun)), *chain.calls[n + 1 :])
+            return Split(chain, known, begun, chain.standing(before, calls))
         known.append(answer)
     return Split(chain, known, [], None)
 
@@ -220,21 +231,6 @@ def _asked(call: Call, before: Snapshot | None, states: States, actions: IntArra
     return asked_with(call.noise, states, actions)
 
 
-def _rest(call: Call, n: int) -> Call:
-    """A call without its first n pairs."""
-    left: list[Any] = [None if part is None else part[n:] for part in call[:4]]
-    return Call(*left)._replace(at=call.at + n)
-
-
-def _stands(stream: Any, before: Snapshot | None) -> Any:
-    """The stream as it stands there; the stream itself is not moved."""
-    if stream is None or before is None:
-        return None
-    here = copy.deepcopy(stream)
-    rewind(here, before)
-    return here
-
-
 def _chains(due: list[Due]) -> Iterator[tuple[Any, list[tuple[slice, int]]]]:
     """The calls that draw from one stream, one after the other; each call by itself where noise is given."""
     group: list[tuple[slice, int]] = []
@@ -249,19 +245,59 @@ def _chains(due: list[Due]) -> Iterator[tuple[Any, list[tuple[slice, int]]]]:
         yield stream, group
 
 
+class Share(NamedTuple):
+    """A share of work: pairs, how they are cut into calls, and their noise or the streams that they draw from."""
+
+    due: list[Due]
+    states: States
+    actions: IntArray
+    noise: FloatArray | None
+    numbers: IntArray | None  # of the pairs, if they are core pairs
+
+    def same(self, other: Share) -> bool:
+        """Whether the answers to both are the same: those of a simulator are a function of all this."""
+        return (
+            [(where, at, _stand(stream)) for where, stream, at in self.due]
+            == [(where, at, _stand(stream)) for where, stream, at in other.due]
+            and np.array_equal(self.actions, other.actions)
+            and np.array_equal(self.states, other.states)
+            and (self.noise is None) == (other.noise is None)
+            and (self.noise is None or other.noise is None or np.array_equal(self.noise, other.noise))
+        )
+
+
+def _stand(stream: Any) -> Snapshot | None:
+    return None if stream is None else snapshot(stream)
+
+
+class Early(NamedTuple):
+    """What workers were sent before it was asked."""
+
+    share: Share
+    desk: Desk
+
+
 @contextmanager
 def at_work(
     office: Office, due: Iterator[Due], states: States, actions: IntArray, noise: FloatArray | None,
     index: IntArray | None,
 ) -> Iterator[Iterable[Due]]:  # fmt: skip
-    """These calls, while workers stand in for the model, if there are any and the work is worth sending."""
+    """These calls, while workers stand in for the model, if there are any and the work is worth sending.
+
+    What follows, if that is known, is sent where workers would have nothing to do.
+    """
     model: Any = office.problem.model
     if office.log is not None:
         model = Recorded(office)
     desk, calls = None, due
     if office.engine is not None:
-        listed = list(due)
-        desk, calls = Desk.of(office, model, listed, states, actions, noise, index), iter(listed)
+        share = Share(due=list(due), states=states, actions=actions, noise=noise, numbers=index)
+        desk, calls = office.following.begun(share) or Desk.of(office, model, *share), iter(share.due)
+        after = office.following.share()
+        ahead = None if desk is None or after is None else Desk.of(office, model, *after)
+        if desk is not None and after is not None and ahead is not None:
+            desk.batch.precede(ahead.batch)
+            office.following.early = Early(after, ahead)
     office.guard.model = desk or model
     try:
         yield calls
@@ -269,3 +305,7 @@ def at_work(
         office.guard.model = office.problem.model
         if desk is not None:
             desk.close()
+
+
+def _desk(office: Office, model: Any, share: Share) -> Desk | None:
+    return Desk.of(office, model, *share)

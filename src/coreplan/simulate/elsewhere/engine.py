@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -12,7 +11,16 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from ...base import CoreplanWarning, ExecutorError, InputError, as_count, as_positive, shown, text_of
+from ...base import (
+    CoreplanWarning,
+    ExecutorError,
+    InputError,
+    as_count,
+    as_positive,
+    processors,
+    shown,
+    text_of,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +31,7 @@ LONG = 0.02  # ... seconds
 MANY = (
     1024  # pairs of a share of work that is simulated here, from which on it is said that workers do not pay
 )
+NOTICED = 0.1  # seconds that workers may cost besides before a word is said
 
 
 class Engine:
@@ -48,16 +57,20 @@ class Engine:
         `shared_fate`: one worker that dies takes the tasks of the others with it.
         """
         self.name = name
-        self.workers = as_count(name, optional=True, workers=workers) or os.cpu_count() or 1
+        self.workers = as_count(name, optional=True, workers=workers) or processors()
         self.timeout = as_positive(name, optional=True, timeout=timeout)
         self.retries = as_count(name, least=0, retries=retries)
         self.ours, self.shared_fate = ours, shared_fate
         self._open, self._close = open_, close
         self._executor: Executor | None = None
-        self._parcels: dict[int, tuple[Any, Parcel]] = {}
+        self._parcels: dict[tuple[int, int], tuple[Any, Parcel]] = {}
         self._queries, self._seconds = 0.0, 0.0  # of the tasks that came back, older ones with smaller weight
         self.overhead = 1e-3  # seconds per task besides
         self._told: set[str] = set()
+        self._there, self._waited = (
+            0.0,
+            0.0,
+        )  # seconds in the model, of all workers; seconds spent waiting for them
 
     # The executor.
 
@@ -81,12 +94,16 @@ class Engine:
     def shut(self) -> None:
         """End the workers, if they are ours. The engine may be used again."""
         executor, self._executor = self._executor, None
+        for _, parcel in self._parcels.values():
+            parcel.sent = 0
         if executor is not None and self._close is not None:
             self._close(executor)
 
     def abandon(self) -> None:
         """End the workers in the middle of what they do, if they are ours; others' go on with what they have begun."""
         executor, self._executor = self._executor, None
+        for _, parcel in self._parcels.values():
+            parcel.sent = 0
         if executor is not None and self.ours:
             try:
                 executor.shutdown(wait=False, kill_workers=True)  # type: ignore[call-arg]  # loky's
@@ -95,15 +112,27 @@ class Engine:
 
     # What is sent.
 
+    def begin(self) -> None:
+        """Before a plan, and after it: nothing of an earlier one is used, since its model may have been changed in place."""
+        self._parcels.clear()
+        self._there = self._waited = 0.0
+
+    def end(self) -> None:
+        """After a plan: say it if workers made it slower, unless they are wanted for their time limit."""
+        more = self._waited - self._there
+        if more > max(0.1 * self._there, NOTICED) and self.timeout is None and "do not pay" not in self._told:
+            self._tell(
+                "did not pay",
+                f"Workers did not pay here: {self._waited:.2g} s were spent on starting and waiting for them, and the "
+                f"simulator took {self._there:.2g} s of it. For so little work leave out the executor.",
+            )
+
     def parcel(self, model: Any, core: Any) -> Parcel:
-        """The model and the core set, pickled once."""
-        key = (model, core)
-        kept = self._parcels.get(id(model))
-        if kept is not None and kept[0][0] is model and kept[0][1] is core:
-            return kept[1]
-        made = Parcel.of(model, core)
-        self._parcels = {id(model): (key, made)}
-        return made
+        """The model and the core set, pickled once per plan."""
+        key = (id(model), id(core))
+        if key not in self._parcels:
+            self._parcels[key] = (model, core), Parcel.of(model, core)
+        return self._parcels[key][1]
 
     # What is measured.
 
@@ -117,9 +146,14 @@ class Engine:
 
         Tasks count by their queries: a worker's first call is slow, and often small.
         """
+        self._there += seconds
         self._queries, self._seconds = 0.8 * self._queries + queries, 0.8 * self._seconds + seconds
         if alone:
             self.overhead = 0.5 * self.overhead + 0.5 * max(elapsed - seconds, 1e-5)
+
+    def waited(self, seconds: float) -> None:
+        """So long this process has waited for a share of work."""
+        self._waited += seconds
 
     def pays(self, queries: int, chains: int) -> bool:
         """Whether so many queries, in so many chains, are worth sending. With a time limit they always are."""
@@ -160,6 +194,7 @@ class Parcel:
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name, self.data = name, data
+        self.sent = 0  # tasks that have carried it to the workers of this executor
 
     @classmethod
     def of(cls, model: Any, core: Any) -> Parcel:
@@ -217,12 +252,18 @@ def using(executor: Any) -> Iterator[Engine | None]:
 
     engine, made = as_engine(executor)
     token = _now.set(engine)
+    if engine is not None:
+        engine.begin()
     try:
         yield engine
+        if engine is not None:
+            engine.end()
     finally:
         _now.reset(token)
-        if made and engine is not None:
-            engine.shut()
+        if engine is not None:
+            engine.begin()
+            if made:
+                engine.shut()
 
 
 def by_executor(function: Callable[P, T]) -> Callable[P, T]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
@@ -29,7 +32,7 @@ def processes(workers: int | None = None, *, timeout: float | None = None, retri
         from loky import get_reusable_executor
 
         found: Executor = get_reusable_executor(
-            max_workers=engine.workers, timeout=60, initializer=_deaf, reuse=True, kill_workers=True
+            max_workers=engine.workers, timeout=60, initializer=_child, reuse=True, kill_workers=True
         )
         return found
 
@@ -91,6 +94,14 @@ def as_engine(executor: Any, **settings: Any) -> tuple[Engine | None, bool]:
     return given(executor), True
 
 
-def _deaf() -> None:
-    """In a worker: Ctrl-C is for the main process, which decides what becomes of the batch."""
+def _child() -> None:
+    """In a worker: Ctrl-C is for the main process, which decides what becomes of the batch; and nobody outlives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True, name="coreplan.follow").start()
+
+
+def _follow(parent: int) -> None:
+    """End this process when its parent is gone: if that was killed, nobody would hear the answers, which are paid for."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)

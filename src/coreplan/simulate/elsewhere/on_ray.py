@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import suppress
 from typing import Any
 
 from ...base import ExecutorError, InputError, as_text, shown, text_of
 from .engine import Engine
 
-_PATIENCE = 30.0  # seconds for a cluster to answer; Ray itself has no limit
+_PATIENCE = 25.0  # seconds for a cluster to answer; Ray itself has no limit
+_KNOCK = 10.0  # seconds for anything to answer at its address
 _START = 120.0  # seconds for Ray to start on this machine, which may be busy
 
 
@@ -46,17 +49,27 @@ class _RayExecutor(Executor):
         if not self.ray.is_initialized():
             _started(self.ray, workers, address)
         self.tasks: dict[Any, Any] = {}
+        self.away: dict[_Waiting, Any] = {}  # futures, and Ray's names of their results
 
     def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         task = self.tasks.get(function)
         if task is None:
             task = self.tasks[function] = self.ray.remote(max_retries=0, num_cpus=1)(function)
-        theirs, ours = task.remote(*arguments, **named).future(), _Waiting()
+        name, ours = task.remote(*arguments, **named), _Waiting()
         ours.set_running_or_notify_cancel()
-        theirs.add_done_callback(lambda done: self._told(done, ours))
+        self.away[ours] = name
+        name.future().add_done_callback(lambda done: self._told(done, ours))
         return ours
 
-    def _told(self, theirs: Future[Any], ours: Future[Any]) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End what is simulated, if it is to be cancelled, and its workers; Ray itself stays."""
+        if cancel_futures:
+            for name in list(self.away.values()):
+                with suppress(Exception):
+                    self.ray.cancel(name, force=True)
+
+    def _told(self, theirs: Future[Any], ours: _Waiting) -> None:
+        self.away.pop(ours, None)
         error = theirs.exception()
         if error is None:
             ours.set_result(theirs.result())
@@ -69,7 +82,7 @@ class _RayExecutor(Executor):
 
 
 class _Waiting(Future[Any]):
-    """A future of a task that cannot be taken back."""
+    """A future of a task of which nobody knows whether it has begun, so that it cannot be taken back."""
 
     def cancel(self) -> bool:
         return False
@@ -83,10 +96,26 @@ def _ray() -> Any:
     return library
 
 
+def _require_somebody(address: str) -> None:
+    """An ExecutorError if nobody answers at host:port, at once: Ray would go on trying in the background."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():  # "auto", or a name that only Ray knows
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ExecutorError(
+            f"Nobody answers for the Ray cluster at {shown(address)}: {text_of(error) or type(error).__name__}. Is it "
+            "running, and reachable?"
+        ) from error
+
+
 def _started(library: Any, workers: int, address: str | None) -> None:
     """Start Ray or join a cluster; an ExecutorError if nobody answers, since Ray would wait for ever."""
     import os
 
+    if address is not None:
+        _require_somebody(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:  # else Ray gives its workers way to everything else that runs here (niceness 15)
         os.environ.setdefault("RAY_worker_niceness", "0")

@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from ...base import (
     States,
     one_thread,
     read_only,
+    rewind,
     snapshot,
     text_of,
 )
@@ -53,6 +55,11 @@ class Call(NamedTuple):
         assert given is not None
         return len(given)
 
+    def without(self, n: int) -> Call:
+        """The call without its first n pairs."""
+        rest: list[Any] = [None if part is None else part[n:] for part in self[:4]]
+        return Call(*rest)._replace(at=self.at + n)
+
 
 class Chain(NamedTuple):
     """Calls that draw from one stream, one after the other; None where their noise is given."""
@@ -65,6 +72,14 @@ class Chain(NamedTuple):
         """The number of queries."""
         return sum(call.size for call in self.calls)
 
+    def standing(self, here: Snapshot | None, calls: tuple[Call, ...]) -> Chain:
+        """Calls of this chain, from where its stream stands here; the stream itself is not moved."""
+        if self.stream is None or here is None:
+            return Chain(self.stream, calls)
+        stream = copy.deepcopy(self.stream)
+        rewind(stream, here)
+        return Chain(stream, calls)
+
 
 class Answer(NamedTuple):
     """What the model returned for one call, or raised."""
@@ -74,10 +89,31 @@ class Answer(NamedTuple):
     error: Exception | None
     drawn: tuple[str, ...]  # global sources of randomness that the call has drawn from
 
-    @property
-    def answered(self) -> int:
-        """The pairs that were answered before an error, as far as that is known."""
-        return len(self.value) if isinstance(self.value, list) else 0
+
+def rest(chain: Chain, answers: list[Answer]) -> Chain:
+    """What is left of a chain after answers of which the last one is an error."""
+    *good, last = answers
+    here = good[-1].after if good else None
+    begun = last.value if isinstance(last.value, list) else []
+    if begun:
+        here = begun[-1][1]
+    first, *others = chain.calls[len(good) :]
+    return chain.standing(here, (first.without(len(begun)), *others))
+
+
+def joined(begun: list[Answer] | None, answers: list[Answer]) -> list[Answer]:
+    """The answers to a chain that was begun, which end with an error, and to what was left of it."""
+    if not begun:
+        return answers
+    *good, last = begun
+    first, *others = answers
+    if isinstance(last.value, list) and isinstance(first.value, list):
+        first = first._replace(value=last.value + first.value)
+    return [*good, first, *others]
+
+
+class CannotTake(Exception):
+    """A worker could not unpack the simulator."""
 
 
 class Done(NamedTuple):
@@ -87,11 +123,13 @@ class Done(NamedTuple):
     seconds: float  # that the model took
 
 
-class _Held(NamedTuple):
+@dataclass
+class _Held:
     model: Any
     core_states: States | None
     core_actions: IntArray | None
     sources: Sources
+    calls: int = 0  # that were answered
 
 
 _held: OrderedDict[tuple[str, int], _Held] = OrderedDict()
@@ -101,7 +139,8 @@ _lock = threading.Lock()
 def work(name: str, parcel: bytes | None, chains: list[Chain], limit: float | None) -> Done | None:
     """Answer chains of calls; None if the model of this name is not here and no `parcel` with it was sent.
 
-    `limit`: seconds per query after which this process ends itself, whatever the model is doing.
+    `limit`: seconds per query after which this process ends itself, whatever the model is doing. A model of batches has
+    them for a call as a whole.
     """
     held = _unpacked(name, parcel)
     if held is None:
@@ -122,7 +161,10 @@ def _unpacked(name: str, parcel: bytes | None) -> _Held | None:
             return held
     if parcel is None:
         return None
-    model, states, actions = unpacked(parcel)  # what this run's own process has sent, never a file
+    try:
+        model, states, actions = unpacked(parcel)  # what this run's own process has sent, never a file
+    except Exception as error:
+        raise CannotTake(f"{type(error).__name__}: {text_of(error)}") from None
     held = _Held(model, states, actions, Sources())
     with _lock:
         _held[key] = held
@@ -140,22 +182,31 @@ def _chain(held: _Held, chain: Chain, limit: float | None) -> Iterator[Answer]:
             assert held.core_states is not None and held.core_actions is not None
             states, actions = held.core_states[call.pairs], held.core_actions[call.pairs]
         assert states is not None and actions is not None
-        with limited(None if limit is None else limit * len(actions)):
-            answer = _answer(held, stream, read_only(states), read_only(actions), call.noise)
+        with limited(None if limit is None else limit * len(actions)) as restart:
+            if not held.calls:  # the first call may have to load and to compile: it has its time as a whole
+                restart = _nothing
+            answer = _answer(held, stream, read_only(states), read_only(actions), call.noise, restart, limit)
+        held.calls += 1
         yield answer
         if answer.error is not None:
             return
 
 
-def _answer(held: _Held, stream: Any, states: States, actions: IntArray, noise: FloatArray | None) -> Answer:
+def _answer(
+    held: _Held, stream: Any, states: States, actions: IntArray, noise: FloatArray | None,
+    restart: Callable[[float], None], limit: float | None,
+) -> Answer:  # fmt: skip
+    """The answer to one call. Where a model simulates pair by pair, each pair has its own `limit`."""
     model, before, value = held.model, held.sources.look("step"), None
     try:
         if noise is not None:
             value = model.step_with(states, actions, read_only(noise))
         elif hasattr(model, "each"):
             value = []
+            restart(limit or 0.0)
             for one in model.each(stream, states, actions):
                 value.append((one, snapshot(stream)))
+                restart(limit or 0.0)
         else:
             value = model.step(stream, states, actions)
         error = None
@@ -188,17 +239,38 @@ def _rebuilt(name: str, text: str) -> Exception:
 
 
 @contextmanager
-def limited(seconds: float | None) -> Iterator[None]:
-    """End this process if the body takes longer; a timer in C, so that code which holds Python's lock is ended too."""
+def limited(seconds: float | None) -> Iterator[Callable[[float], None]]:
+    """End this process if the body takes longer; a timer in C, so that code which holds Python's lock is ended too.
+
+    The body may call `restart(seconds)`: from then on it has so many seconds, or up to a quarter more, since starting the
+    timer takes longer than many a query.
+    """
     if seconds is None:
-        yield
+        yield _nothing
         return
     with open(os.devnull, "w") as nowhere:
-        faulthandler.dump_traceback_later(max(seconds, 0.05), exit=True, file=nowhere)
+
+        def start(seconds: float) -> None:
+            faulthandler.dump_traceback_later(max(seconds, 0.05), exit=True, file=nowhere)
+
+        due = float("-inf")
+
+        def restart(seconds: float) -> None:
+            nonlocal due
+            now = time.monotonic()
+            if now >= due:
+                start(1.25 * seconds)
+                due = now + 0.25 * seconds
+
+        start(seconds)
         try:
-            yield
+            yield restart
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+
+def _nothing(seconds: float) -> None:
+    pass
 
 
 def is_transient(error: Exception | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -22,6 +23,7 @@ from ...base import (
     CoreplanWarning,
     FileError,
     ReproducibilityWarning,
+    files,
     lock_file,
     parse_json,
     release_after_fork,
@@ -51,6 +53,9 @@ class QueryLog:
         self._pairs: OrderedDict[bytes, int] = OrderedDict()  # places of records, by the pairs that they hold
         self._last: tuple[int, Body] | None = None  # the record that was read last
         self._synced, self._unsynced = time.monotonic(), False
+        self._syncing = threading.Lock()
+        self._later: threading.Timer | None = None  # forces onto the disk what no later answer does
+        self._trouble: OSError | None = None  # which that met
         self._ours = not os.path.lexists(path)  # to be deleted if it remains empty
         self._file = _opened(path)
         release_after_fork(self)
@@ -72,11 +77,25 @@ class QueryLog:
         """Force everything onto the disk and free the file; one that was made and has remained empty is deleted."""
         if self._file < 0:
             return
-        with suppress(OSError):
-            os.fsync(self._file)
-            if self._ours and os.fstat(self._file).st_size == 0:
-                self.path.unlink()
-        self.release()
+        with self._syncing:
+            trouble = self._trouble
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                trouble = error
+            with suppress(OSError):
+                if self._ours and os.fstat(self._file).st_size == 0:
+                    self.path.unlink()
+            self.release()
+        if self._later is not None:
+            self._later.cancel()
+        if trouble is not None:
+            warnings.warn(
+                f"The log {self.path} could not be forced onto the disk: {trouble.strerror or trouble}. Its last answers "
+                "may be missing after a power cut.",
+                CoreplanWarning,
+                stacklevel=2,
+            )
 
     def release(self) -> None:
         """Free the file."""
@@ -168,11 +187,16 @@ class QueryLog:
         offset, record = self.size, framed(kind, *parts)
         length = sum(map(len, record))
         try:
+            if self._trouble is not None:
+                raise self._trouble
             write_at(self._file, record, offset)
             self.size += length
             self._unsynced = True
-            self.sync()
+            self.sync(now=not offset)
+            if not offset:
+                files.sync_folder(self.path.parent)
         except OSError as error:
+            self.size = offset
             with suppress(OSError):
                 os.ftruncate(self._file, offset)
             raise FileError(
@@ -182,10 +206,31 @@ class QueryLog:
         return offset
 
     def sync(self, *, now: bool = False) -> None:
-        """Force what was written onto the disk, if that is due."""
-        if self._unsynced and (now or time.monotonic() - self._synced > SYNC):
+        """Force what was written onto the disk, if that is due; else it is done when it is, whoever writes then."""
+        due = self._synced + SYNC - time.monotonic()
+        if now or due <= 0.0:
+            with self._syncing:
+                self._force()
+        elif self._later is None:
+            self._later = threading.Timer(due, self._late)
+            self._later.daemon = True
+            self._later.start()
+
+    def _force(self) -> None:
+        if self._unsynced:
+            self._unsynced = False  # first: what is written meanwhile is not synced
             os.fsync(self._file)
-            self._synced, self._unsynced = time.monotonic(), False
+        self._synced = time.monotonic()
+
+    def _late(self) -> None:
+        """In a thread of its own: the simulator may take hours for the next answer."""
+        with self._syncing:
+            self._later = None
+            if self._file >= 0:
+                try:
+                    self._force()
+                except OSError as error:
+                    self._trouble = error
 
 
 def _opened(path: Path) -> int:

@@ -121,9 +121,10 @@ class Recorded:
         begin, places = 0, [before, *(after for _, after in told)]
         for i in range(len(told) + 1):
             one = slice(i, i + 1)
-            if i == len(told) or self.log.has(asked(places[i], at + i, states[one], actions[one])):
+            known = i < len(told) and self.log.has(asked(places[i], at + i, states[one], actions[one]))
+            if i == len(told) or known or i - begin == MANY:  # the most that a record holds
                 self._keep_valid(places[begin], at + begin, states[begin:i], actions[begin:i], told[begin:i])
-                begin = i + 1
+                begin = i + known
 
     def _keep_valid(
         self, before: Snapshot, at: int, states: States, actions: IntArray, told: list[tuple[Any, Snapshot]],
