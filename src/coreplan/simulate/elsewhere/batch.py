@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from ...base import ExecutorError, text_of
+from ...base import ExecutorError, FileError, text_of
 from .engine import Engine, Parcel
 from .task import Answer, CannotTake, Chain, Done, is_transient, joined, rest, work
 
@@ -105,8 +105,11 @@ class Batch:
         if self.came is None or not future.done() or future.cancelled() or future.exception() is not None:
             return False
         done = future.result()
-        for k, answers in zip(flight.chains, done.answers if done else [], strict=False):
-            self.came(self.chains[k], answers)
+        try:
+            for k, answers in zip(flight.chains, done.answers if done else [], strict=False):
+                self.came(self.chains[k], answers)
+        except FileError:  # a disk that is full, which is said already
+            return False
         return done is not None
 
     # Away.
