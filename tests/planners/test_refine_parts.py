@@ -8,12 +8,12 @@ import pytest
 import coreplan
 from coreplan import FunctionModel, Problem, Refine
 from coreplan.features import Box, grid_tree, tree_of
-from coreplan.planners.refine.comparing import CLEARLY, clearly_positive
-from coreplan.planners.refine.growth import Steps, q_values
+from coreplan.planners.refine.comparing import CLEARLY, clearly_positive, hidden_choice
+from coreplan.planners.refine.growth import Base, Steps, base_nodes, finest_base, q_values
 from coreplan.planners.refine.kernels import solve
 from coreplan.planners.refine.rolling import chosen_hold
-from coreplan.planners.refine.samples import Samples, cut, doubtful_pairs
-from coreplan.planners.refine.scouting import found_bounds, provisional
+from coreplan.planners.refine.samples import Samples, cut, doubtful_pairs, moves
+from coreplan.planners.refine.scouting import clipped_at, found_bounds, provisional
 from coreplan.planners.refine.state import KEPT, fresh_state
 from coreplan.planners.testing import kill_and_resume
 
@@ -115,6 +115,91 @@ def test_bounds_are_the_range_seen_widened_and_made_even():
     np.testing.assert_allclose(state.high[:2], [0.99 + 0.245, 1.08 + 0.49])
     assert (state.low[2], state.high[2]) == (-15.0, 135.0)
     assert provisional(box).finite.all() and box.contains(provisional(box))
+
+
+def test_a_bound_is_where_states_pile_up():
+    """Random walks that are clipped at 1 show 1 as the upper bound of the first coordinate, and no other bound."""
+    rng = np.random.default_rng(3)
+    rows = np.stack([np.minimum(rng.normal(0.5, 0.4, 500), 1.0), rng.normal(size=500)], axis=1)
+    assert clipped_at(rows, 0, 1.0) == 1.0
+    assert clipped_at(rows, 0, -1.0) is clipped_at(rows, 1, 1.0) is clipped_at(rows, 1, -1.0) is None
+    steps = np.stack(
+        [rng.binomial(10, 0.5, 500), rng.random(500)], axis=1
+    )  # multiples of a unit, and no edge
+    assert clipped_at(steps, 0, 1.0) is clipped_at(steps, 0, -1.0) is None
+    assert clipped_at(np.repeat(rows[:1], 50, axis=0), 0, 1.0) is None  # one state that stays
+    assert clipped_at(rows[:0], 0, 1.0) is None
+    state = fresh_state(box := Box([-np.inf, -1.0], [np.inf, 1.0]))._replace(told=500, step_y=rows)
+    with pytest.warns(coreplan.CoverageWarning, match="500 steps"):
+        state = found_bounds(state, box)
+    assert state.high[0] == 1.0 and state.low[0] < rows[:, 0].min() + 0.1
+
+
+def test_moves_go_the_short_way_round():
+    box = Box([0.0, 0.0], [1.0, 4.0], [True, False])
+    np.testing.assert_allclose(moves(box, np.array([[0.9, 3.0]]), np.array([[0.1, 1.0]])), [[0.2, -0.5]])
+
+
+def test_how_far_noise_hides_the_choice_of_an_action():
+    """Two actions move by -c and +c, noise has the standard deviation s: the ratio of variances is s^2 / (2 c^2)."""
+    rng, c, s = np.random.default_rng(4), 0.3, 0.5
+    mean = np.array([-c, c])[None, :, None]
+    one, two = (mean + s * rng.standard_normal((20_000, 2, 1)) for _ in range(2))
+    assert hidden_choice(one, two) == pytest.approx(s**2 / (2 * c**2), rel=0.05)  # errors of less than 2%
+    assert hidden_choice(mean.repeat(5, axis=0), mean.repeat(5, axis=0)) == 0.0  # no noise hides nothing
+    assert hidden_choice(one - mean, two - mean) > 50.0  # actions that do nothing
+
+
+@pytest.mark.parametrize(("nodes", "base"), [(4096, Base(0, 8)), (4095, Base(2, 4)), (80, Base(0, 4))])
+def test_a_coordinate_of_few_values_is_a_table_where_that_can_be_paid(nodes, base):
+    """Four coordinates of eight values: 8^4 nodes as tables; else cut like others, never below a unit."""
+    box = Box([0.0] * 4, [7.0] * 4, whole=[True] * 4)
+    found = finest_base(box, nodes)
+    assert base_nodes(box, found) <= nodes
+    assert (found.table == 8) == (nodes >= 4096)
+    mixed = Box([0.0, 0.0], [1.0, 3.0], whole=[False, True])
+    assert finest_base(mixed, 20) == Base(2, 8)  # five places by four values
+
+
+class Recorded(coreplan.NoiseModel):
+    """A line with noise; keeps what it was asked."""
+
+    def __init__(self):
+        def step(x, a, u):
+            self.asked.append((x.copy(), a.copy(), u.copy()))
+            return x[:, 0], np.clip(x + np.where(a == 1, 0.05, -0.05)[:, None] + 0.2 * (u - 0.5), 0.0, 1.0)
+
+        self.asked = []
+        super().__init__(2, lambda rng, n: rng.random((n, 1)), step, noise_dimension=1)
+
+
+def test_actions_of_a_node_share_noise_that_is_evenly_spread():
+    """All first samples of new nodes: the noise of a pair lies in n different n-ths, and is that of the other action."""
+    model = Recorded()
+    problem = Problem(model, None, 0.9, box=([0.0], [1.0]))
+    coreplan.plan(problem, planner=Refine(hold=1), budget=2_000, reality=0)
+    seen = 0
+    for x, a, u in model.asked:
+        for place in np.unique(x):
+            left, right = (np.sort(u[(x[:, 0] == place) & (a == k), 0]) for k in (0, 1))
+            if len(left) == len(right) > 2:  # not rollouts, and no single pair that is sampled again
+                np.testing.assert_array_equal(left, right)
+                np.testing.assert_allclose(np.diff(left), 1.0 / len(left))
+                seen += 1
+    assert seen > 5
+
+
+def test_rewards_that_are_all_the_same_are_no_reason_to_be_content():
+    """Nothing was learnt of a goal that was never met."""
+
+    def step(rng, x, a):
+        return (x[:, 0] > 0.999) * 0.0, np.clip(x + np.where(a == 1, 0.05, -0.05)[:, None], 0.0, 1.0)
+
+    model = FunctionModel(2, lambda rng, n: rng.random((n, 1)), step)
+    result = coreplan.plan(
+        Problem(model, None, 0.9, box=([0.0], [1.0])), planner=Refine(), budget=500, reality=0
+    )
+    assert result.status is coreplan.Status.DOUBTFUL and "rewards seen were the same" in result.reason
 
 
 def line_without_end():

@@ -9,7 +9,7 @@ import pytest
 
 import coreplan
 from coreplan import CoreMirror, FunctionModel, PlugIn, Problem, SampledLP, Status, load_run, plan
-from coreplan.planners import DOUBTS, Verdict, with_reality
+from coreplan.planners import DOUBTS, FEATURES, MORE, Verdict, with_reality
 from coreplan.problem import one_hot
 from helpers.rooms import rooms
 
@@ -192,6 +192,15 @@ def test_each_doubt_and_none(changes, name):
     if found:
         doubt = next(d for d in DOUBTS if d.name == name)
         assert found.status is Status.DOUBTFUL and found.reason.startswith(doubt.says.partition("{")[0])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"excess": (0.08, 0.06, 0.1)}, {"gain": (0.0, -0.02, 0.02)}, {"ahead": (0.08, 0.06, 0.1)}]
+)
+def test_a_planner_that_makes_its_features_is_helped_by_queries(changes):
+    given, made = (with_reality(None, seen(**changes), 0.0, makes=makes) for makes in (False, True))
+    assert (given.helps, made.helps) == (FEATURES, MORE)
+    assert "efine the" in given.reason and made.reason.endswith("Raise the budget.")
 
 
 def test_the_accuracy_that_was_asked_for_is_allowed():

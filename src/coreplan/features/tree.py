@@ -41,10 +41,15 @@ def tick_sizes(box: Box) -> IntArray:
     taken = sum(math.ceil(math.log2(u + 1)) + 1 for u in units if u)
     free = int((~box.whole).sum())
     bits = min(FINEST, (BITS - taken) // free - 1) if free else 0
-    if box.dimension > MOST_AXES or taken > BITS or (free and bits < 2):
+    if box.dimension > MOST_AXES:
         raise InputError(
-            f"A tree cannot hold this box of {box.dimension} coordinates: a cell would have 2^{box.dimension} corners, and "
-            f"the numbers of its nodes {taken + 3 * free} bits where {BITS} fit. Give features of your own."
+            f"A tree cannot hold this box of {box.dimension} coordinates: a cell would have 2^{box.dimension} corners, more "
+            f"than 2^{MOST_AXES}. Give features of your own."
+        )
+    if taken > BITS or (free and bits < 2):
+        raise InputError(
+            f"A tree cannot hold this box of {box.dimension} coordinates: the numbers of its nodes would have "
+            f"{taken + 3 * free} bits, and {BITS} fit. Narrow the bounds of whole coordinates, or give features of your own."
         )
     return np.where(box.whole, units, float(2**bits)).astype(np.int64)
 

@@ -208,19 +208,17 @@ HULL_NOT_MEASURED = _doubt("hull not measured", "{finding}", Status.FINISHED)
 # From rollouts: what the policy earns.
 DISAGREE = _doubt(
     "believed and earned disagree",
-    "The samples say {believed:.3g}, rollouts earned {low:.3g} to {high:.3g} (uniform policy: {uniform:.3g}): the features "
-    "cannot carry this policy. Refine them{where}, or give others.",
+    "The samples say {believed:.3g}, rollouts earned {low:.3g} to {high:.3g} (uniform policy: {uniform:.3g}): {cure}",
 )
 NO_BETTER = _doubt(
     "no better than uniform",
     "Rollouts of the policy earned {value:.3g}, those of the uniform policy {uniform:.3g}: the difference is {low:.3g} to "
-    "{high:.3g}, so the policy is not measurably better. Refine the features, or raise the budget.",
+    "{high:.3g}, so the policy is not measurably better. {cure}",
 )
 SHORT_SIGHTED = _doubt(
     "one step of look-ahead is better",
     "One step of look-ahead at the states that the policy meets would gain about {ahead:.2g} ({low:.2g} to {high:.2g}), and "
-    "the policy gains {gain:.2g} over the uniform one: the features cannot tell its actions apart well enough. Refine "
-    "them, or give others.",
+    "the policy gains {gain:.2g} over the uniform one: {cure}",
 )
 WORSE_THAN_BASELINE = _doubt(
     "worse than the baseline",

@@ -11,6 +11,7 @@ from .doubts import (
     DISAGREE,
     EARLIER,
     HULL_NOT_MEASURED,
+    MORE,
     NO_BETTER,
     NO_LEAD,
     OUTSIDE_HULL,
@@ -39,17 +40,19 @@ DISAGREEMENT = 0.25  # believed minus earned, as a fraction of the believed gain
 AHEAD = 0.25  # what look-ahead gains, as a fraction of the same
 BEHIND = 0.1  # what the policy earns less than a problem's own baseline, as a fraction of the same
 MANY = 32  # rollouts that show whether a policy without beliefs gains anything
+_COARSE = "the cells of its features are too coarse{where}, or the samples at their corners too few. Raise the budget."
 _TIE = 1e-6  # a gain over the uniform policy below which there is nothing to gain
 
 
-def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | None:
+def with_reality(own: Verdict | None, seen: Any, target: float, makes: bool = False) -> Verdict | None:
     """A planner's own verdict combined with what its policy earned in rollouts.
 
     `seen` is a `judge.Reality`; `target` is the accuracy that was asked for, as a normalised value. Disagreement is set
     against what the policy is believed to gain over the uniform one, or does gain if that is more: an absolute tolerance
-    would mean nothing where all policies earn nearly the same.
+    would mean nothing where all policies earn nearly the same. `makes`: the planner makes its own features, so that more
+    queries help and not other features.
     """
-    found = against_policy(seen, target)
+    found = against_policy(seen, target, makes)
     lead = _lead(seen)
     if found is None and lead is not None and lead.status is Status.DOUBTFUL:
         found, lead = lead, None
@@ -60,9 +63,11 @@ def with_reality(own: Verdict | None, seen: Any, target: float) -> Verdict | Non
     return own
 
 
-def against_policy(seen: Any, target: float) -> Verdict | None:
+def against_policy(seen: Any, target: float, makes: bool = False) -> Verdict | None:
     """What rollouts say against the policy itself, whatever the baseline earns; None if nothing."""
-    return _disagreement(seen, target) or _no_better(seen) or _short_sighted(seen, target)
+    found = _disagreement(seen, target, makes)
+    found = found or _no_better(seen, makes) or _short_sighted(seen, target, makes)
+    return found._replace(helps=MORE) if found and makes else found
 
 
 def set_aside(own: Verdict | None, seen: Any, what: str) -> Verdict:
@@ -112,15 +117,17 @@ def scale_of(seen: Any) -> float:
     return max(claimed, seen.gain.value)
 
 
-def _disagreement(seen: Any, target: float) -> Verdict | None:
+def _disagreement(seen: Any, target: float, makes: bool) -> Verdict | None:
     if not _large(seen.excess, DISAGREEMENT, seen, target):  # to earn more than is believed is no fault
         return None
+    cure = f"the features cannot carry this policy. Refine them{seen.where}, or give others."
     return DISAGREE(
-        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value, where=seen.where
+        believed=seen.believed, low=seen.earned.low, high=seen.earned.high, uniform=seen.uniform.value,
+        cure=_COARSE.format(where=seen.where) if makes else cure,
     )  # fmt: skip
 
 
-def _no_better(seen: Any) -> Verdict | None:
+def _no_better(seen: Any, makes: bool) -> Verdict | None:
     if seen.gain is None or seen.gain.low > 0.0:
         return None
     if seen.believed is None:  # no claim to set the gain against: only many rollouts count
@@ -130,15 +137,18 @@ def _no_better(seen: Any) -> Verdict | None:
     if not resolved:
         return None
     return NO_BETTER(
-        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high
+        value=seen.earned.value, uniform=seen.uniform.value, low=seen.gain.low, high=seen.gain.high,
+        cure="Raise the budget." if makes else "Refine the features, or raise the budget.",
     )  # fmt: skip
 
 
-def _short_sighted(seen: Any, target: float) -> Verdict | None:
+def _short_sighted(seen: Any, target: float, makes: bool) -> Verdict | None:
     if not _large(seen.ahead, AHEAD, seen, target):
         return None
+    cure = "the features cannot tell its actions apart well enough. Refine them, or give others."
     return SHORT_SIGHTED(
-        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value
+        ahead=seen.ahead.value, low=seen.ahead.low, high=seen.ahead.high, gain=seen.gain.value,
+        cure=_COARSE.format(where="") if makes else cure,
     )  # fmt: skip
 
 

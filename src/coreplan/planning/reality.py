@@ -198,7 +198,8 @@ class RealityCheck:
                     f"The rollouts do not resolve whether the policy earns what it is believed to: about {cost:,} queries "
                     "would."
                 )
-        verdict, (_, what) = with_reality(own, found, self._target(run, found)), self.chosen(run, found)
+        verdict = with_reality(own, found, self._target(run, found), makes=run.planner.needs_box)
+        _, what = self.chosen(run, found)
         return (set_aside(verdict, found, what) if what else verdict), missing
 
 

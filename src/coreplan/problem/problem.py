@@ -140,6 +140,11 @@ class Problem:
                 f"`Problem(model=...)` needs n_actions, initial(rng, n) and step(rng, states, actions); "
                 f"{type(self.model).__name__} has not all three. FunctionModel makes a model from two functions."
             )
+        if self.features is None:
+            raise InputError(
+                "`Problem(features=None)` needs the bounds of a state instead: box=(low, high), one number each per "
+                "coordinate. Or give a feature map."
+            )
         if not isinstance(self.features, Features):
             needs = ("n_actions", "dimension", "radius", "nonzeros", "description", "__call__")
             missing = [name for name in needs if not hasattr(self.features, name)]

@@ -41,6 +41,12 @@ REPEATED = 4  # pairs that are simulated twice, to check that a simulator is a f
 Told: TypeAlias = tuple[tuple[float, Any], Snapshot]  # one answer, and where the stream stands after it
 
 
+_MADE = (
+    " With bounds and no features a planner asks about states anywhere within the bounds: if the process never comes to "
+    "this one, narrow the box instead."
+)
+
+
 class Guard:
     """Calls a problem's model and checks shapes, dtypes, finiteness and the reward range; maps rewards to [0, 1]."""
 
@@ -261,6 +267,7 @@ class Guard:
         raise SimulatorError(
             f"The simulator returned the reward {reward:.9g} for {pair}, outside the declared range "
             f"[{low:g}, {high:g}]. Declare Problem(reward_range=(lowest, highest)) so that it holds every reward."
+            f"{_MADE if self.problem.bounds is not None else ''}"
         )
 
 

@@ -11,8 +11,8 @@ from ...base import FloatArray, InputError, IntArray, States
 from ...features import Box, Tree, tick_sizes
 from ...simulate import Answers
 from ..protocol import Planner
-from .growth import base_level, q_values
-from .samples import moved_parts
+from .growth import Base, finest_base, q_values, widest_cells
+from .samples import moves
 from .scouting import provisional
 from .state import DONE, KEPT, LAST_DRAW, LAST_ROLL, State, as_opaque, coordinates, kept_chains
 
@@ -20,6 +20,7 @@ POOL = 64  # initial states drawn at a time
 PROBES = 8  # initial states at which every action is tried twice: how random is the simulator?
 FEW = 4  # samples where the noise cannot be compared with a cell: ends, or too few probes
 CALM = 0.5  # of a cell: noise in the mean of a pair's samples that is no harm
+CLEAR = 0.35  # of what the choice of an action does to the next state: the same
 LENGTH = 3.0  # horizons 1 / (1 - gamma) after which a chain is cut
 UNKNOWN = 1e9  # less the round: the score of a policy of which no chain has ended
 LAST = 0.12  # share of the budget for the comparison at the end
@@ -34,6 +35,20 @@ def clearly_positive(gaps: FloatArray, errors: float) -> Any:
     if c < 2:
         return np.zeros(gaps.shape[:-1], dtype=bool)
     return gaps.mean(axis=-1) > errors * gaps.std(axis=-1, ddof=1) / math.sqrt(c)
+
+
+def hidden_choice(one: FloatArray, two: FloatArray) -> float:
+    """How much larger the noise of a step is than what the choice of an action does to it: a ratio of variances.
+
+    `one` and `two` are moves `[n, A, D]` by every action, from the same states.
+    """
+    noise = float(((one - two) ** 2).sum(axis=2).mean()) / 2
+    means = (one + two) / 2
+    A = means.shape[1]
+    if A < 2 or noise == 0.0:
+        return 0.0
+    spread = float(means.var(axis=1, ddof=1).sum(axis=1).mean()) - noise / 2
+    return noise / max(spread, 1e-12 * noise)
 
 
 class Comparing(Planner):
@@ -67,13 +82,13 @@ class Comparing(Planner):
             cache[key] = provisional(Box(state.low, state.high, given.periodic, given.whole))
         return cache[key]
 
-    def _level(self, state: State) -> int:
+    def _base(self, state: State) -> Base:
         per_node = self.setup.n_actions * max(state.samples, 1)
-        return max(base_level(self._box(state), 0.3 * self.setup.budget / per_node), 0)
+        return finest_base(self._box(state), 0.3 * self.setup.budget / per_node)
 
     def _cell(self, state: State) -> FloatArray:
         """The width of the base's cells, `[D]`, as a part of the box."""
-        return np.full(self.setup.box.dimension, 0.999 * 0.5 ** self._level(state))
+        return np.full(self.setup.box.dimension, 0.999 * 0.5 ** self._base(state).level)
 
     def _tree(self, state: State, cells: int | None = None, nodes: int | None = None) -> Tree:
         """The tree of the first `cells` and `nodes`, by default those of the last solve; the last few are cached."""
@@ -132,21 +147,24 @@ class Comparing(Planner):
     def _enough(self, state: State, answers: Answers, y: FloatArray, end: Any) -> int:
         """How many samples per pair are enough: their mean should vary by less than `CALM` of a cell of the base.
 
-        It is judged by two answers each to the same pairs, in coordinates and in rewards (a tenth of `CALM`; these ask for
-        eight samples at most).
+        And by less than `CLEAR` of what the choice of an action does, since it must tell actions apart; the rewards by less
+        than a tenth of `CALM` (these ask for eight samples at most). All is judged by two answers each to the same pairs.
         """
-        first, most = int(self._terminal), max(self.samples, 1)
+        A, first, most = self.setup.n_actions, int(self._terminal), max(self.samples, 1)
         half = (len(y) - first) // 2
         one, two = slice(first, first + half), slice(first + half, first + 2 * half)
         if not answers.drew:
             return 1
-        if half < PROBES * self.setup.n_actions or (end[one] != end[two]).any():
+        if half < PROBES * A or (end[one] != end[two]).any():
             return min(most, FEW)
-        apart = (moved_parts(self._box(state), y[one], y[two]) ** 2).mean(axis=0).max()
+        box, x = self._box(state), np.repeat(state.pool_x[:PROBES], A, axis=0)
+        noise = (moves(box, y[one], y[two]) ** 2).mean(axis=0)
         rewards = ((answers.rewards[one] - answers.rewards[two]) ** 2).mean() / (0.1 * CALM) ** 2
+        first_moves, again = (moves(box, x, y[part]).reshape(PROBES, A, -1) for part in (one, two))
+        hidden = hidden_choice(first_moves, again) / CLEAR**2
         for n in range(1, most):
-            cell = 0.5 ** self._level(state._replace(samples=n))
-            if max(apart / (CALM * cell) ** 2, min(rewards, 2 * FEW)) <= n:
+            cell = widest_cells(box, self._base(state._replace(samples=n))) / tick_sizes(box)
+            if max((noise / (CALM * cell) ** 2).max(), min(rewards, 2 * FEW), hidden) <= n:
                 return n
         return most
 

@@ -12,7 +12,8 @@ from ...base import FloatArray, IntArray
 from ...features import Box, Tree, corner_keys, fill_boxes, tick_sizes
 from .kernels import halve, touch
 
-TABLE = 8  # a whole coordinate of at most this many steps is a table from the start
+TABLES = (8, 4, 2)  # a whole coordinate of so few steps is a table from the start: the most that can be paid
+FINEST_BASE = 10  # splits per axis
 UNEVEN = 3  # no axis of a cell is split this many times more than another
 
 
@@ -29,26 +30,37 @@ def fresh_cells() -> Cells:
     return Cells(np.array([-1]), np.array([-1]), np.array([True]))
 
 
-def widest_cells(box: Box, level: int) -> FloatArray:
-    """The widest that a leaf may be in each coordinate, in ticks, at a base of `level` splits per axis."""
+class Base(NamedTuple):
+    """How finely the box is cut where states go, before anything is known of values."""
+
+    level: int  # splits per axis
+    table: int  # a whole coordinate of at most this many steps is cut into units at once
+
+
+COARSEST = Base(0, 1)
+
+
+def widest_cells(box: Box, base: Base) -> FloatArray:
+    """The widest that a leaf may be in each coordinate, in ticks."""
     sizes = tick_sizes(box)
-    table = box.whole & (sizes <= TABLE)
-    return np.where(table, 1.0, np.maximum(sizes / 2.0**level, 1.0))
+    table = box.whole & (sizes <= base.table)
+    return np.where(table, 1.0, np.maximum(sizes / 2.0**base.level, 1.0))
 
 
-def base_nodes(box: Box, level: int) -> float:
+def base_nodes(box: Box, base: Base) -> float:
     """The number of nodes of the regular grid of that base."""
     sizes = tick_sizes(box)
-    cells = np.ceil(sizes / widest_cells(box, level))
+    cells = np.ceil(sizes / widest_cells(box, base))
     return float(np.prod(cells + ~box.periodic))
 
 
-def base_level(box: Box, nodes: float) -> int:
-    """The finest base whose regular grid has at most that many nodes; -1 if there is none."""
-    level = -1
-    while level < 10 and base_nodes(box, level + 1) <= nodes:
-        level += 1
-    return level
+def finest_base(box: Box, nodes: float) -> Base:
+    """The finest base whose regular grid has at most that many nodes, tables first; the box itself if there is none."""
+    table = next((t for t in TABLES if base_nodes(box, Base(0, t)) <= nodes), COARSEST.table)
+    base = Base(0, table)
+    while base.level < FINEST_BASE and base_nodes(box, Base(base.level + 1, table)) <= nodes:
+        base = Base(base.level + 1, table)
+    return base
 
 
 def ticks_of(box: Box, x: FloatArray) -> FloatArray:
@@ -69,9 +81,9 @@ def _edges(box: Box, cells: Cells, room: int) -> tuple[Any, ...]:
     return tuple(more)
 
 
-def grown_to(box: Box, cells: Cells, x: FloatArray, level: int) -> Cells:
+def grown_to(box: Box, cells: Cells, x: FloatArray, base: Base) -> Cells:
     """The cells with those that states `[n, D]` need at this base; the leaves of the states are wanted."""
-    ticks, widest = ticks_of(box, x), widest_cells(box, level)
+    ticks, widest = ticks_of(box, x), widest_cells(box, base)
     start, room = 0, 256
     while start < len(ticks):
         axis, child, wanted, lo, hi = _edges(box, cells, room)

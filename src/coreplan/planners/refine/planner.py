@@ -19,7 +19,7 @@ from ..doubts import Verdict
 from ..protocol import ReadOut, Setup, Tunable
 from .checking import check_state
 from .comparing import POOL, PROBES
-from .growth import Cells, base_nodes, needed_nodes
+from .growth import COARSEST, Cells, base_nodes, needed_nodes
 from .rolling import Rolling
 from .sampling import BASE
 from .scouting import first_scouts, found_bounds, provisional, scouted, scouting_actions
@@ -40,6 +40,7 @@ from .state import (
     fresh_state,
 )
 
+SAME = 1e-9  # rewards that differ by less are the same
 SCOUTS = 0.04  # share of the budget for finding bounds that are not given
 
 
@@ -90,10 +91,11 @@ class Refine(Rolling):
             )
         box = provisional(box)
         tick_sizes(box)  # refuses a box that no tree can hold
-        least = base_nodes(box, 0) * setup.n_actions
+        corners = base_nodes(box, COARSEST)
+        least = corners * setup.n_actions
         if least > BASE * setup.budget:
             raise InputError(
-                f"Refine needs {base_nodes(box, 0):,.0f} nodes for the corners of this box of {box.dimension} coordinates, "
+                f"Refine needs {corners:,.0f} nodes for the corners of this box of {box.dimension} coordinates, "
                 f"and {setup.n_actions} queries at each: {least:,.0f} of the {setup.budget:,} queries there are, where at "
                 f"most {BASE:.0%} should go there. Raise the budget, or give features of your own and plan with `grow`."
             )
@@ -125,7 +127,8 @@ class Refine(Rolling):
         if state.phase == PROBE:
             return self._probes(state, size)
         if state.phase == NODES:
-            return Ask(states=state.held_states, actions=state.batch_pair[state.held] % A)
+            noise = self._noise(state, rng) if self.setup.noise_dimension else None
+            return Ask(states=state.held_states, actions=state.batch_pair[state.held] % A, noise=noise)
         if state.phase == SCOUT:
             actions = scouting_actions(state, size, A, rng)
         elif state.phase in (TRY, ROLL):
@@ -229,7 +232,12 @@ class Refine(Rolling):
         return Beliefs(self.policy(state).theta) if state.solved else None
 
     def verdict(self, state: State) -> Verdict | None:
-        return doubts.NO_ROUND() if state.solved == 0 else None
+        if state.solved == 0:
+            return doubts.NO_ROUND()
+        rewards = state.R[state.first]  # of first steps
+        at_end = state.end_value * (1.0 - self.setup.discount) if state.end.any() else rewards[0]
+        same = max(np.ptp(rewards), abs(at_end - rewards[0])) < SAME
+        return doubts.SAME_REWARDS(n=f"{len(rewards):,}") if same else None
 
     def told(self, state: State) -> int:
         return state.told

@@ -183,12 +183,12 @@ class Rolling(Sampling):
         left = setup.budget - state.told - self._last
         quota = min(self._round(state) - int(self.share * self._round(state)), left)
         steps = Steps(*(getattr(state, f"step_{name}") for name in Steps._fields))
-        leaves, _, curvature, error = split_scores(
-            self._tree(state), state.theta, steps, setup.discount, state.end_value
-        )
-        again = self._again(state, steps, quota, error)
+        tree = self._tree(state)
+        leaves, _, curvature, error = split_scores(tree, state.theta, steps, setup.discount, state.end_value)
+        low, high = tree.edges
+        able = (high - low >= 2)[leaves].any(axis=1)  # others are as small as whole coordinates allow
+        again = self._again(state, steps, quota, error if able.any() else 0.0)
         cost = 2 ** (box.dimension - 1) * setup.n_actions * self._n(state) * self._steps(state)
-        able = leaves < len(state.child)
         most = int(np.clip((quota - len(again)) // cost, 1, max(len(leaves) // 2, 1)))
         cells = Cells(state.axis, state.child, state.wanted)
         grown = split_leaves(box, cells, leaves[able][:most], curvature[able][:most])
@@ -198,14 +198,17 @@ class Rolling(Sampling):
         return self._next_batch(state, again) if len(again) else self._next_batch(state)
 
     def _again(self, state: State, steps: Steps, quota: int, error: float) -> IntArray:
-        """Pairs to be sampled once more, each as often as it was: as large a share as sampling has in the errors seen."""
+        """Pairs to be sampled once more, each as often as it was: as large a share as sampling has in the errors seen.
+
+        At most `AGAIN` of the quota; all of it if no error is left that a split could mend.
+        """
         if not state.random:
             return np.zeros(0, dtype=np.int64)
         samples = self._samples(state)
         pairs, _, noise = doubtful_pairs(
             self._tree(state), state.theta, samples, steps, self.setup.discount, state.end_value
         )
-        share = AGAIN * min(1.0, noise / max(error, 1e-300))
+        share = AGAIN * min(1.0, noise / error) if error > 0.0 else 1.0
         n = np.diff(samples.first)[pairs]
         most = int(np.searchsorted(np.cumsum(n * self._steps(state)), share * quota))
         return np.repeat(pairs[:most], n[:most])

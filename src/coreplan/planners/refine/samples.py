@@ -22,10 +22,15 @@ class Samples(NamedTuple):
     end: NDArray[np.bool_]  # [S]
 
 
+def moves(box: Box, x: FloatArray, y: FloatArray) -> FloatArray:
+    """The moves `[n, D]` from states x to y, as parts of the box; the short way round where a coordinate is periodic."""
+    moved = (y - x) / box.width
+    return np.where(box.periodic, moved - np.rint(moved), moved)
+
+
 def moved_parts(box: Box, x: FloatArray, y: FloatArray) -> FloatArray:
     """How far states have moved from x to y in each coordinate, `[n, D]`, as a part of the box."""
-    moved = np.abs(y - x) / box.width
-    return np.where(box.periodic, np.minimum(moved, 1.0 - moved), moved)
+    return np.abs(moves(box, x, y))
 
 
 def cut(

@@ -34,7 +34,7 @@ class Sampling(Comparing):
     def _touched(self, state: State, x: FloatArray, first: bool) -> State:
         """Cells and nodes where states are; nodes of rollouts come before those that samples lead to."""
         box = self._box(state)
-        cells = grown_to(box, Cells(state.axis, state.child, state.wanted), x, self._level(state))
+        cells = grown_to(box, Cells(state.axis, state.child, state.wanted), x, self._base(state))
         fresh = needed_nodes(box, cells, np.concatenate([state.keys, state.batch, state.pending]))
         roots = state.pending if len(state.keys) == 0 else state.pending[:0]
         rest = state.pending[len(roots) :]
@@ -51,7 +51,7 @@ class Sampling(Comparing):
         """Steps for which an action is held at most, in new samples: before it is decided, so that the base can be paid."""
         if state.hold:
             return state.hold
-        base = base_nodes(self._box(state), self._level(state)) * self.setup.n_actions * self._n(state)
+        base = base_nodes(self._box(state), self._base(state)) * self.setup.n_actions * self._n(state)
         return int(np.clip(math.ceil(OVER * BASE * self.setup.budget / base), 1, self.hold))
 
     def _still_near(self, state: State, x: FloatArray, y: FloatArray) -> Any:
@@ -79,6 +79,17 @@ class Sampling(Comparing):
             walk_R=none, walk_y=rows, walk_end=np.zeros(0, dtype=bool), held=np.arange(len(pair)),
             held_sum=np.zeros(len(pair)), held_states=as_opaque(x, state.pool_states, self._terminal),
         )  # fmt: skip
+
+    def _noise(self, state: State, rng: np.random.Generator) -> FloatArray:
+        """Noise `[h, k]` for who holds: common to all actions of a node, and evenly spread over the samples of a pair."""
+        pair, k = state.batch_pair, self.setup.noise_dimension
+        begins = np.flatnonzero(np.diff(pair, prepend=-1))
+        number = np.arange(len(pair)) - np.repeat(begins, np.diff(np.append(begins, len(pair))))
+        nodes, node = np.unique(pair // self.setup.n_actions, return_inverse=True)
+        n = int(number.max()) + 1
+        even = np.stack([rng.permutation(n) for _ in range(k)], axis=1) / n  # [n, k]
+        shift = rng.random((len(nodes), k))
+        return (even[number[state.held]] + shift[node[state.held]]) % 1.0
 
     def _queried(self, state: State, answers: Answers, y: FloatArray, end: Any) -> State:
         """Answers about nodes have come: hold the action on, or store the samples."""

@@ -20,6 +20,7 @@ HOLD = (
 TAIL = 0.01  # of the states beyond each bound, before it is widened
 EVEN = 0.25  # of the range: bounds that are this near to even are made even, so that 0 is the middle
 WIDER = 0.25  # of the range that was seen, on each side
+PILED = 5  # different states with the same largest (or smallest) value, from which on this may be where states are clipped
 
 
 def provisional(box: Box) -> Box:
@@ -64,17 +65,35 @@ def scouted(state: State, answers: Answers, y: FloatArray, end: Any) -> State:
     return state
 
 
+def clipped_at(rows: FloatArray, i: int, sign: float) -> float | None:
+    """The largest (sign 1) or smallest (sign -1) value of coordinate i if states `[n, D]` pile up there; else None.
+
+    A simulator that clips a coordinate shows its bound: many different states have exactly this value, and more than twice
+    as many as have the value next to it.
+    """
+    values, at = np.unique(sign * rows[:, i], return_inverse=True)
+    if len(values) < 2:
+        return None
+    last, next_to = (len(np.unique(rows[at == k], axis=0)) for k in (len(values) - 1, len(values) - 2))
+    return sign * float(values[-1]) if last >= PILED and last > 2 * next_to else None
+
+
 def found_bounds(state: State, given: Box) -> State:
     """The state with finite bounds, and a warning that says them; the chains are forgotten."""
     low, high = given.low.copy(), given.high.copy()
-    for i in np.flatnonzero(~given.finite):
+    steps = state.step_y[len(state.pool_x) :]
+    for i in np.flatnonzero(~given.finite).tolist():
+        least, most = clipped_at(steps, i, -1.0), clipped_at(steps, i, 1.0)
+        low[i] = least if np.isinf(low[i]) and least is not None else low[i]
+        high[i] = most if np.isinf(high[i]) and most is not None else high[i]
         a, b = (float(q) for q in np.quantile(state.step_y[:, i], [TAIL, 1.0 - TAIL]))
         wider = WIDER * (b - a) if b > a else 0.5 * max(abs(a), 1.0)
         if not np.isfinite(low[i]):
             low[i] = min(a - wider, high[i] - wider)
         if not np.isfinite(high[i]):
             high[i] = max(b + wider, low[i] + wider)
-        if np.isinf(given.low[i]) and np.isinf(given.high[i]) and abs(a + b) < EVEN * (b - a):
+        free = least is None and most is None and np.isinf(given.low[i]) and np.isinf(given.high[i])
+        if free and abs(a + b) < EVEN * (b - a):
             low[i], high[i] = -max(-low[i], high[i]), max(-low[i], high[i])
         if given.whole[i]:
             low[i], high[i] = np.floor(low[i]), np.ceil(high[i])
