@@ -33,7 +33,8 @@ def pick(problem: Problem, core: CoreSet | None = None) -> Pick:
         m = len(problem.core_pairs[1])
         return Pick(PlugIn(), f"PlugIn, since the problem brings a core set of {m:,} pairs.")
     if box is not None:
-        return Pick(Refine(), f"Refine, since there are bounds on {box.dimension} numbers and no features.")
+        numbers = "one number" if box.dimension == 1 else f"{box.dimension} numbers"
+        return Pick(Refine(), f"Refine, since there are bounds on {numbers} and no features.")
     return Pick(Grow(), f"Grow, since there are features, d = {d:,}, and no core set.")
 
 

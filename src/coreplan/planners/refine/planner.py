@@ -127,8 +127,8 @@ class Refine(Rolling):
         if state.phase == PROBE:
             return self._probes(state, size)
         if state.phase == NODES:
-            noise = self._noise(state, rng) if self.setup.noise_dimension else None
-            return Ask(states=state.held_states, actions=state.batch_pair[state.held] % A, noise=noise)
+            actions = state.batch_pair[state.held] % A
+            return Ask(states=state.held_states, actions=actions, noise=self._noise(state, rng))
         if state.phase == SCOUT:
             actions = scouting_actions(state, size, A, rng)
         elif state.phase in (TRY, ROLL):

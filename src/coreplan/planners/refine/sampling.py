@@ -80,16 +80,18 @@ class Sampling(Comparing):
             held_sum=np.zeros(len(pair)), held_states=as_opaque(x, state.pool_states, self._terminal),
         )  # fmt: skip
 
-    def _noise(self, state: State, rng: np.random.Generator) -> FloatArray:
-        """Noise `[h, k]` for who holds: common to all actions of a node, and evenly spread over the samples of a pair."""
-        pair, k = state.batch_pair, self.setup.noise_dimension
-        begins = np.flatnonzero(np.diff(pair, prepend=-1))
-        number = np.arange(len(pair)) - np.repeat(begins, np.diff(np.append(begins, len(pair))))
-        nodes, node = np.unique(pair // self.setup.n_actions, return_inverse=True)
-        n = int(number.max()) + 1
+    def _noise(self, state: State, rng: np.random.Generator) -> FloatArray | None:
+        """Noise `[h, k]` for the samples of new nodes: common to a node's actions, and evenly spread over a pair's samples.
+
+        None where a pair has one sample: there is nothing to spread, and common noise would err alike for all actions.
+        """
+        n, k, A = self._n(state), self.setup.noise_dimension, self.setup.n_actions
+        if not k or n == 1 or not len(state.batch):
+            return None
+        node, number = state.held // (n * A), state.held % n
         even = np.stack([rng.permutation(n) for _ in range(k)], axis=1) / n  # [n, k]
-        shift = rng.random((len(nodes), k))
-        return (even[number[state.held]] + shift[node[state.held]]) % 1.0
+        shift = rng.random((len(state.batch), k))
+        return (even[number] + shift[node]) % 1.0
 
     def _queried(self, state: State, answers: Answers, y: FloatArray, end: Any) -> State:
         """Answers about nodes have come: hold the action on, or store the samples."""
