@@ -27,7 +27,7 @@ from coreplan.simulate import Simulator
 from revision import revision
 
 RESULTS = Path(__file__).parent / "results"
-CHAINS, BURN, STEPS = 400, 30_000, 30_000
+CHAINS, BURN, STEPS = 200, 30_000, 30_000
 SEEDS = (0, 1, 2)
 NODES = (0, 1, 3, 8, 20, 60, 200)  # of the lengths; 200 is the most that a queue holds
 UNIT = (1200 + 200 * 0.95**2) / 0.05  # the discounted cost of a normalised value of 0
