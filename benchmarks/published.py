@@ -188,6 +188,9 @@ def costs(value):
     return {"mean": -own.value, "low": -own.high, "high": -own.low}
 
 
+PARTS = {"queues": queues, "perishable": perishable}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -198,14 +201,13 @@ def main():
         "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2]
     )
     given = parser.parse_args()
-    file = RESULTS / "published.json"
+    wanted = [name for name in PARTS if getattr(given, name)] or list(PARTS)
+    made = {name: PARTS[name](given.seeds) for name in wanted}
+    file = RESULTS / "published.json"  # read now, since other calls may have added their rows meanwhile
     found = json.loads(file.read_text()) if file.exists() else {}
-    for name, part in (("queues", queues), ("perishable", perishable)):
-        if getattr(given, name) or not (given.queues or given.perishable):
-            rows = {row["who"]: row for row in found.get(name, [])}
-            rows |= {row["who"]: row for row in part(given.seeds)}
-            found[name] = list(rows.values())
-    found["revision"] = revision()
+    for name, rows in made.items():
+        rows = [*found.get(name, []), *({**row, "revision": revision()} for row in rows)]
+        found[name] = list({row["who"]: row for row in rows}.values())
     file.write_text(json.dumps(found, indent=1))
     (RESULTS / "published.md").write_text(page(found))
 
@@ -217,10 +219,11 @@ PUBLISHED = {
 
 
 def page(found):
+    made_at = sorted({row["revision"] for rows in found.values() for row in rows})
     lines = [
         "# Published numbers",
         "",
-        f"Made by `python benchmarks/published.py`, revision {found['revision']}. Means with 95% intervals.",
+        f"Made by `python benchmarks/published.py`, revision {', '.join(made_at)}. Means with 95% intervals.",
     ]
     for name, rows in ((name, found[name]) for name in PUBLISHED if name in found):
         lines += [
