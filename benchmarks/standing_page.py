@@ -99,16 +99,15 @@ def about(manifest: dict[str, Any], runs: int) -> str:
 def least_rows(table: Results) -> list[tuple[bool, str]]:
     """One line per problem and level: what the default planner needs, and the best other one; True where it loses."""
     found = []
+    cells = [cell for cell in table.cells() if cell.what == "sub"]
     for level in LEVELS:
-        reached = {one.planner: one.reached for one in table.overall(level)}
-        ours = reached.pop(DEFAULT, {})
         for problem in table.problems:
-            mine, same = ours.get(problem), default_of(problem)
-            needed = {
-                name: budgets[problem]
-                for name, budgets in reached.items()
-                if problem in budgets and name != same
-            }
+            same, needed = default_of(problem), dict[str, int]()
+            for cell in sorted(cells, key=lambda cell: -cell.budget):
+                if cell.problem == problem and cell.median <= level:
+                    needed[cell.planner] = cell.budget
+            mine = needed.pop(DEFAULT, None)
+            needed.pop(same, None)
             best = min(needed.values(), default=None)
             who = ", ".join(f"`{name}`" for name, budget in needed.items() if budget == best)
             lost = best is not None and (mine is None or best < mine)
