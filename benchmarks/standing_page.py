@@ -17,6 +17,7 @@ DEFAULT = "default"  # the planner that `plan` picks
 ACCURATE = 1e-4  # differences of sub below this are none
 
 
+MISSING = "Not measured yet."
 OTHERS = ("acting", "growth", "published", "peers")  # programs whose results/NAME.md the page repeats
 
 
@@ -32,11 +33,9 @@ def write(page: Path, folders: Path) -> None:
 
 def parts(folders: Path) -> dict[str, str]:
     """The tables, by the name of their mark."""
-    found = {
-        name: told(folders.parent / f"{name}.md")
-        for name in OTHERS
-        if (folders.parent / f"{name}.md").exists()
-    }
+    files = {name: folders.parent / f"{name}.md" for name in OTHERS}
+    found = dict.fromkeys(("least", "grid", "lost", "each", "values"), MISSING)
+    found |= {name: told(path) if path.exists() else MISSING for name, path in files.items()}
     if (measured := newest(folders, "least")) is not None:
         manifest, table = measured
         lines = [line for _, line in least_rows(table)]
@@ -86,10 +85,11 @@ def complete(table: Results, manifest: dict[str, Any]) -> Results:
 def about(manifest: dict[str, Any], runs: int) -> str:
     """The command, and what it ran."""
     seeds = min(manifest["seeds"], manifest["ended"] if manifest["kind"] == "grid" else manifest["seeds"])
+    since = f" ({manifest['rebased']} after a rebase)" if "rebased" in manifest else ""
     return (
         f"`{manifest['command'].strip()}`, folder {manifest['folder']}: {runs:,} runs, {seeds} seeds, at most "
         f"{manifest['seconds']:g} s of processor time each, {manifest['cpu_minutes']:.0f} minutes of it in all, revision "
-        f"{manifest['revision']}, {manifest['machine']}, begun {manifest['began']}."
+        f"{manifest['revision']}{since}, {manifest['machine']}, begun {manifest['began']}."
     )
 
 
