@@ -12,9 +12,11 @@ import pytest
 
 import coreplan
 from coreplan import Certificate, CoreSet, InputError, SoftmaxPolicy, certify
+from coreplan.base import SHARE
 from coreplan.features import one_hot
 from coreplan.judge import optimal_values
-from coreplan.judge.certificate import upper
+from coreplan.judge.certificate import condition, upper
+from coreplan.judge.certificate.first_half import Basis
 from coreplan.problem import Tabular, tabular_model
 from helpers.policies import EXACT, near_optimal, uniform
 
@@ -116,6 +118,15 @@ def test_what_passes_unseen_is_covered_by_what_may_be_unseen(seed):
     assert c.gap >= min(optimum, c.upper + c.condition.unseen) - c.lower  # the gap contains it
 
 
+def test_fresh_pairs_are_available_ones():
+    """One of them is allowed per state here, and drawn whatever the noise."""
+    problem = coreplan.make("random-linear:compiled=false")
+    only = dataclasses.replace(problem, core_pairs=None, mask=lambda x: np.arange(4) == x[:, None] % 4)
+    for seed in range(5):
+        states, actions = condition._fresh_pairs(only, np.arange(60), np.random.default_rng(seed))
+        np.testing.assert_array_equal(actions, states % 4)
+
+
 def test_optimal_pairs_without_chance():
     """State 0 pays .5 for ever; its other action leads to state 1, which pays nothing. The optimum is .5.
 
@@ -174,6 +185,30 @@ def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatc
     with pytest.raises(InputError, match=r"GB may be used here.*at least 1,000"):
         certify(mute, None, uniform(problem), queries=20_000)
     assert certify(problem, None, uniform(problem), queries=2000).queries
+
+
+@pytest.mark.parametrize(
+    ("spec", "numbers", "core"),
+    [
+        ("random-linear", 4 * 8 + 1, 8 * 8),
+        ("river-swim", 2 * (2 * 1) + 1, 12 * 12),
+    ],  # dense; sparse with one nonzero
+)
+def test_the_memory_that_is_counted(spec, numbers, core, monkeypatch):
+    """A next and an initial state per query, their features and 4 numbers; 16 per sample of the second half, 5 per pair."""
+    problem, home = coreplan.make(spec), sys.modules["coreplan.judge.certificate.certificate"]
+    basis = Basis.of(problem, CoreSet.of(problem))
+    rho = len(basis.actions)
+    for pairs, steps in ((rho, 5 * rho), (rho - 1, 0)):  # the most pairs that get second-order terms
+        monkeypatch.setattr(home, "_FEW", pairs)
+        needed = 8 * (2 * numbers + 4) * 20_000 + 8 * (steps + 16) * 0.36 * 20_000 + 48 * core
+        for factor, fits in ((1 + 1e-9, True), (1 - 1e-9, False)):
+            monkeypatch.setattr(home, "available_memory", lambda room=factor * needed / SHARE: room)
+            if fits:
+                home._fits(problem, basis, 20_000)
+            else:
+                with pytest.raises(InputError, match=f"about 40,000 states.* {needed / 1e9:.3g} GB; "):
+                    home._fits(problem, basis, 20_000)
 
 
 def test_a_theta_of_ones_own():

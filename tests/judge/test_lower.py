@@ -98,3 +98,26 @@ def test_lengths_keep_the_budget():
     for budget in (100, 5000, 100_000):
         steps = lower.lengths(budget, 0.9, rng)
         assert (len(steps) >= 1 and budget - 80 <= steps.sum() <= budget) or budget < 200
+
+
+def test_outcomes_are_the_weighted_sums_of_what_was_recorded():
+    """V(x_0) + sum_t w_t d_t; the one of the longest length, which is cut, without what V says is still to come."""
+    problem = coreplan.make("random-linear")
+    pi, rng = uniform(problem), np.random.default_rng(0)
+    simulator = Simulator(problem, CoreSet.of(problem), seed=key_of(rng))
+    basis = Basis.of(problem, CoreSet.of(problem))
+    fitted = PolicyValues.of(basis, basis.draw(simulator, np.arange(400) % 8), 0.9, pi)
+    q = lower.continuing(0.9)
+    longest = int(np.ceil(lower._LONGEST / (1 - q)))
+    lengths, record = np.array([longest, longest - 1, 3]), []
+    z, _, _ = lower.rollouts(simulator, pi, fitted, lengths, -np.inf, rng, record)
+    want = fitted.values(problem, record[0].states)
+    for t, step in enumerate(record, start=1):
+        assert step.weight == pytest.approx((0.9 / q) ** (t - 1))
+        np.testing.assert_array_equal(step.which, np.flatnonzero(lengths >= t))
+        V, V_next = (fitted.values(problem, x) for x in (step.states, step.next_states))
+        np.testing.assert_allclose(step.d, step.rewards + 0.9 * V_next - V)
+        want[step.which] += step.weight * step.d
+    assert len(record) == longest and V_next[0] > 0.1
+    want[0] -= (0.9 / q) ** longest * V_next[0]
+    np.testing.assert_allclose(z, want)
