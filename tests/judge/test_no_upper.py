@@ -14,6 +14,7 @@ import coreplan
 from coreplan import Certificate, CoreSet, InputError, certify, load_run, plan
 from coreplan.judge.certificate import alone, lower
 from coreplan.planning.judged import certified
+from coreplan.simulate import Simulator
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
 
@@ -106,3 +107,34 @@ def test_bad_wishes(changes, words):
     problem, policy = without_core("random-linear")
     with pytest.raises(InputError, match=words):
         certify(problem, None, policy, **changes)
+
+
+def test_values_are_fitted_only_where_samples_are_many_and_features_few(monkeypatch):
+    """Ten transitions per feature are enough; one fewer, or too many features, leave a constant: the mean reward's."""
+    problem, policy = without_core("random-linear")
+
+    def fitted():
+        return alone.fit_on_rollouts(Simulator(problem, seed=1), policy, 400, np.random.default_rng(2))
+
+    def seen(phi, *_):
+        counted.append(len(phi))
+        return np.zeros((len(phi), 8))
+
+    assert np.abs(fitted().theta).max() > 0.1
+    counted = []
+    monkeypatch.setattr(alone, "_means", lambda problem, policy, states: seen(states))
+    fitted()
+    for per_feature, of_features in ((counted[0] // 8, True), (counted[0] // 8 + 1, False)):
+        monkeypatch.setattr(alone, "_PER_FEATURE", per_feature)
+        counted.clear()
+        values = fitted()
+        assert bool(counted) == of_features
+    assert (
+        values.theta.tolist() == [0.0] * 8 and values.level == pytest.approx(values.high) and values.level > 1
+    )
+    monkeypatch.setattr(alone, "_PER_FEATURE", 1)
+    for largest, of_features in ((8, True), (7, False)):
+        monkeypatch.setattr(alone, "_LARGEST", largest)
+        counted.clear()
+        fitted()
+        assert bool(counted) == of_features
