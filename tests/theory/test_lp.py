@@ -14,7 +14,7 @@ from coreplan.core import CoreSet
 from coreplan.problem import Tabular, all_pairs, one_hot, table_features, tabular_model
 from coreplan.sampled import FORMS, SolverError, UnboundedError, verified
 from coreplan.sampled import lp as sampled_lp
-from coreplan.theory import PAIRS, Enumerated, occupancy, optimal, solve
+from coreplan.theory import PAIRS, Enumerated, lp, occupancy, optimal, solve
 
 
 def random_sparse(X, A, successors, seed=0, discount=0.95):
@@ -160,6 +160,22 @@ def test_whether_a_large_core_is_exact_is_not_measured_and_said(monkeypatch):
     problem = coreplan.make("random-linear")
     assert "was not measured" in solve(Enumerated.of(problem), "core").note
     assert solve(Enumerated.of(random_sparse(20, 2, 3)), "core").note == ""
+
+
+def test_both_the_coefficients_and_the_features_may_be_too_many_to_measure_a_core(monkeypatch):
+    """792 others in 8 core features are 6,336 coefficients, and 800 features have 6,400 entries; the limit is inclusive."""
+    e = Enumerated.of(coreplan.make("random-linear"))
+    more = dataclasses.replace(e, rows=np.arange(100))  # 70,000 coefficients
+    for most, of_e, of_more in (
+        (6399, False, False),
+        (6400, True, False),
+        (69_999, True, False),
+        (70_000, True, True),
+    ):
+        monkeypatch.setattr("coreplan.theory.lp.MOST_WEIGHTS", most)
+        assert (lp._outside(e) is not None) == of_e
+        assert (lp._outside(more) is not None) == of_more
+    assert lp._outside(e) == 0.0
 
 
 def inwards(Phi, rows):
