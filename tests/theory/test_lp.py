@@ -142,6 +142,15 @@ def test_a_dual_point_that_violates_its_constraints_costs_what_it_may_hide():
     assert verified.gap(pair, np.array([0.9]), np.array([0.9])) == pytest.approx(0.09 + 0.1 * 1.0)
 
 
+def test_one_violated_constraint_among_others_costs_as_much():
+    """min w s.t. w >= 1, w >= 0: at w = .9 the second has .9 to spare, which mends nothing; a negative y costs by it."""
+    pair = verified.Pair(np.array([1.0, 0.0]), sparse.csc_matrix([[1.0, 1.0]]), np.array([1.0]), 1)
+    assert verified.gap(pair, np.array([1.0, 0.0]), np.array([0.9])) == pytest.approx(0.2)
+    # <c, y> = 1.1; n = .1 is multiplied by 1 at least.
+    assert verified.gap(pair, np.array([1.1, -0.1]), np.array([1.0])) == pytest.approx(0.1 + 0.1)
+    assert verified.gap(pair, np.array([1.1, -0.1]), np.array([3.0])) == pytest.approx(1.9 + 0.1 * 3.0)
+
+
 def test_the_core_lp_of_an_inexact_core_set_says_that_its_value_is_none():
     """Finite, and far off: without one core pair. With the exact set there is nothing to say."""
     problem = coreplan.make("random-linear:states=12,actions=3,d=4,discount=0.8")
