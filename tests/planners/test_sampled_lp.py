@@ -246,3 +246,23 @@ def test_a_damaged_state_is_refused(monkeypatch):
     ):
         with pytest.raises(ValueError):
             planner.check(state._replace(**damage))
+
+
+def test_states_are_merged_where_features_and_mask_are_equal_and_nowhere_else():
+    """The same entries may stand at another action, in another column, or behind another mask: these are other states."""
+    one, other = [1.0, 0.0], [0.0, 1.0]
+    states = [
+        [one, [0, 0]],
+        [[0, 0], one],
+        [one, [0, 0]],
+        [other, [0, 0]],
+        [[0, 0], [0, 0]],
+        [[0, 0], one],
+        [one, [0, 0]],
+    ]
+    allowed = np.array([[True, True]] * 6 + [[True, False]])
+    rows, which = lp._distinct(sparse.csr_matrix(np.reshape(states, (14, 2))), allowed)
+    assert which.tolist() == [0, 1, 0, 2, 3, 1, 4]
+    assert rows.state.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
+    want = [one, [0, 0], [0, 0], one, other, [0, 0], [0, 0], [0, 0], one]
+    np.testing.assert_array_equal(rows.features.toarray(), want)
