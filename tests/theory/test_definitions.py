@@ -227,3 +227,10 @@ def test_without_multipliers_a_fit_has_no_certificate(monkeypatch):
     monkeypatch.setattr(definitions, "linprog", lambda *arguments, **named: found)
     fit = best_fit(np.ones((2, 1)), np.array([1.0, 3.0]))
     assert (fit.low, fit.error) == (0.0, 3.0)
+
+
+def test_where_the_solver_fails_the_fit_is_by_least_squares_and_has_no_certificate(monkeypatch):
+    monkeypatch.setattr(definitions, "linprog", lambda *arguments, **named: OptimizeResult(x=None))
+    fit = best_fit(np.ones((3, 1)), np.array([0.0, 0.0, 3.0]))
+    np.testing.assert_allclose(fit.theta, [1.0])
+    assert (fit.low, fit.error) == (0.0, pytest.approx(2.0)) and fit.weights.tolist() == [0.0] * 3
