@@ -10,6 +10,7 @@ import pytest
 
 import coreplan
 from coreplan.theory import Enumerated, bellman, best_fit, inherent_bellman_error
+from coreplan.theory.claims import instances
 from coreplan.theory.claims.instances import (
     _problem,
     approximate_instance,
@@ -20,6 +21,7 @@ from coreplan.theory.claims.instances import (
     optimality_complete_instance,
     two_actions,
 )
+from helpers.places import ROOT
 
 SMALL = [
     approximate_instance,
@@ -97,3 +99,19 @@ def test_policies_other_than_greedy_have_a_bellman_error():
     """Closed under maxima, and under nothing else: the search must not stay with greedy policies."""
     e = Enumerated.of(optimality_complete_instance())
     assert inherent_bellman_error(e, 2.0, ball=False).low > 0.02
+
+
+@pytest.mark.parametrize(
+    "name", ["linear", "nearly linear", "misspecified", "optimality complete", "approximate"]
+)
+def test_the_intervals_are_those_of_the_results(name):
+    """benchmarks/results/bellman_error.md, to its three digits: both ends, with and without the ball."""
+    page = (ROOT / "benchmarks" / "results" / "bellman_error.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {name} instance |")]
+    cells = [cell.strip() for cell in line.split("|")[1:-1]]
+    e = Enumerated.of(getattr(instances, f"{name.replace(' ', '_')}_instance")())
+    D = np.sqrt(e.d) / (1 - e.discount)
+    for ball, (low, _, high, *_) in ((True, cells[4:9]), (False, cells[9:14])):
+        found = inherent_bellman_error(e, D, ball=ball)
+        assert found.high == pytest.approx(float(high), rel=6e-3, abs=1e-12)
+        assert found.low == pytest.approx(float(low), rel=6e-3, abs=1e-9)
