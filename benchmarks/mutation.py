@@ -45,6 +45,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent))
 from mutation_changes import chosen, mutate, places, possible
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,9 +9,11 @@ fails. Writes mutation_named.md to benchmarks/results/.
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 from mutation import LIMIT, PARTS, RESULTS, SOURCE, outcome
 
 KL = "entropy = float(np.sum("
