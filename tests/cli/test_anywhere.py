@@ -50,6 +50,32 @@ def test_forty_columns_cut_nothing_off(printed, monkeypatch, arguments):
     assert "…" not in out
 
 
+@pytest.mark.parametrize(
+    "arguments", [("problems",), ("planners",), ("check", "river-swim", "--queries", "500")], ids=" ".join
+)
+def test_forty_columns_break_no_word_of_a_table(printed, monkeypatch, arguments):
+    """A table that would is printed as rows below each other, each cell behind its header."""
+
+    def words(text):
+        return set(re.sub(r"[┃│]", " ", text).split())
+
+    monkeypatch.setenv("COLUMNS", "999")
+    header, body = printed(*arguments).split("┡")
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = printed(*arguments)
+    wide = {word for word in words(body) if re.search(r"\w", word)}
+    assert len(wide) > 30 and wide <= words(narrow) and "│" not in narrow
+    last = header.strip().splitlines()[-1].split("┃")[-2].strip()
+    assert narrow.count(f"{last}: ") == body.count("\n│ ")
+
+
+def test_forty_columns_show_a_path_to_its_end(printed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out = printed(*PLAN, "--out", "a-folder/with-a-long-name/inside", "--report-queries", "0")
+    assert "…" not in out
+    assert "a-folder/with-a-long-name/inside/report.html" in re.sub(r"[\s│]", "", out)
+
+
 def test_forty_columns_show_all_words(printed, monkeypatch):
     wide = printed("certify", "--help")
     monkeypatch.setenv("COLUMNS", "40")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -26,7 +27,8 @@ def _print(*things: Any) -> None:
     console = Console(markup=False, emoji=False, highlight=False)  # brackets in a name are not markup
     with console.capture() as rendered:
         for thing in things:
-            console.print(text_of(thing))
+            tight = isinstance(thing, _Words) and thing.show_header and thing.breaks_words(console)
+            console.print(thing.stacked() if tight else text_of(thing))
     write(rendered.get().removesuffix("\n"))
 
 
@@ -35,10 +37,28 @@ class _Words(Table):
 
     def add_row(self, *cells: Any, **style: Any) -> None:
         super().add_row(*map(text_of, cells), **style)
+        for column in self.columns:  # those of a table without headers are new
+            column.overflow = "fold"  # no word is ever cut off
+
+    def breaks_words(self, console: Console) -> bool:
+        """Whether the terminal is so narrow that words of this table would be broken."""
+        return Measurement.get(console, console.options.update_width(10_000), self).minimum > console.width
+
+    def stacked(self) -> Text:
+        """The same for such a terminal: the cells of a row below each other, each behind its header."""
+        heads = [str(column.header) for column in self.columns]
+        lines = [] if self.title is None else [Text(str(self.title), "italic"), Text()]
+        for cells in zip(*(column.cells for column in self.columns), strict=True):
+            for k, (head, cell) in enumerate(zip(heads, cells, strict=True)):
+                text = cell if isinstance(cell, Text) else Text(str(cell))
+                if text:
+                    lines.append(text if not head or k == 0 else Text.assemble(f"{head}: ", text))
+            lines.append(Text())
+        return Text("\n").join(lines[:-1])
 
 
 def _table(*headers: str, title: str | None = None, show_header: bool = True) -> _Words:
-    columns = [Column(text_of(header), overflow="fold") for header in headers]  # no word is ever cut off
+    columns = [Column(text_of(header)) for header in headers]
     return _Words(*columns, title=text_of(title), show_header=show_header)
 
 
@@ -67,7 +87,7 @@ def plan(problem: Problem, record: Mapping[str, Any], result: Plan) -> None:
     if problem.reward_range != (0.0, 1.0) and record["value"] is not None:
         units = problem.to_reward_units(record["value"])
         table.add_row(
-            "in your rewards",
+            f"in {problem.reward_name or 'your rewards'}",
             f"{units:.6g} per step, {problem.to_return_units(record['value']):.6g} discounted in total",
         )
     for name in ("optimum", "uniform", "gap", "sub"):

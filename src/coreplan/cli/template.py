@@ -15,12 +15,8 @@ from coreplan.problem import interpolation
 # The state is what a decision needs to know: here one number, the units in stock this evening.
 SHELF = 20  # more does not fit
 ORDERS = np.array([0, 4, 8, 12])  # action 0 orders nothing, action 3 orders twelve units
-PRICE, COST, DELIVERY, KEEPING = (
-    4.0,
-    2.0,
-    3.0,
-    0.1,
-)  # money per unit sold, unit bought, delivery, unit left over
+PRICE, COST = 4.0, 2.0  # money per unit sold, and per unit bought
+DELIVERY, KEEPING = 3.0, 0.1  # money per delivery, and per unit that is left in the evening
 CUSTOMERS = 10  # each comes on every other day or so, wants one unit, and goes away if there is none
 
 
@@ -58,6 +54,10 @@ problem = coreplan.Problem(
     discount=0.9,  # money in a week is worth 0.9^7 = 48% of money now
     reward_range=(-30.0, 40.0),  # no day loses or earns more; the error for a reward outside says where
     baseline=("refill to twelve", refill),
+    # What people call all this, for tables and the report. Optional.
+    state_names=["units in stock"],
+    action_names=["order nothing", "order 4", "order 8", "order 12"],
+    reward_name="money",
 )
 
 
@@ -78,6 +78,4 @@ if __name__ == "__main__":
     plan = coreplan.plan(problem, epsilon="1%", certify=True)
     print(plan)
     for stock in range(0, SHELF + 1, 2):
-        print(
-            f"{stock:2d} in stock: order {plan.policy.probabilities(np.array([float(stock)])) @ ORDERS:.1f}"
-        )
+        print(f"{stock:2d} in stock: {problem.action_names[plan.policy.act(np.array([float(stock)]))]}")
