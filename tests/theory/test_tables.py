@@ -76,3 +76,13 @@ def test_theory_refuses_masks():
     ):  # features marked by hand, no mask declared
         marked = dataclasses.replace(masked_problem(), mask=None, tabular=lambda: TABLE)
         Enumerated.of(marked)
+
+
+def test_the_softmax_of_theta_pair_by_pair():
+    e, Theta = Enumerated.of(linear_instance()), np.array([3.0, -1.0, 0.5, 2.0])
+    q = np.asarray(e.Phi) @ Theta
+    for x in range(e.X):
+        weights = [np.exp(0.7 * q[x * e.A + a]) for a in range(e.A)]
+        np.testing.assert_allclose(e.softmax(Theta, 0.7)[x], np.array(weights) / sum(weights), rtol=1e-12)
+        np.testing.assert_array_equal(e.softmax(Theta, np.inf)[x], np.arange(e.A) == np.argmax(weights))
+    np.testing.assert_allclose(e.softmax(1e6 * Theta, 1.0), e.softmax(Theta, np.inf), atol=1e-12)
