@@ -81,8 +81,9 @@ def test_heats_choose_as_whole_rollouts_would_and_the_best_is_returned():
             )  # the middle of what may follow is at most half of this off
             assert abs(b.scores[q] - sum(every[q][:n])) <= slack / 2 + 1e-3 * n
         kept, out = b.run_live, np.setdiff1d(live, b.run_live)
-        assert 1 <= len(kept) <= race.survivors(len(live))
-        if steps < race.LONGEST / (1 - GAMMA) - 1 and len(kept) == race.survivors(len(live)):
+        half = (len(live) + 1) // 2
+        assert len(kept) in (1, half)  # one, where another heat as long cannot be paid
+        if steps < race.LONGEST / (1 - GAMMA) - 1 and len(kept) == half:
             early += 1  # decided by bounds: whole rollouts would say the same
             assert min(sum(every[q][:n]) for q in kept) >= max(sum(every[q][:n]) for q in out) - 1e-3 * n
     assert early
@@ -110,10 +111,13 @@ def test_when_a_heat_is_over():
     assert not over([1.0 + 0.5 * rest, 1.0], 1)
     assert over([1.0 + 0.5 * rest, 1.0], 1, left=0)  # cannot be paid
     assert over([1.0, 1.0], 0)  # all have ended
-    assert not over([1.0] * 4, 3, spent=99, left=100)
-    assert over([1.0] * 4, 3, spent=100, left=100)  # it has cost half of what was left, and one has arrived
-    assert not over([1.0] * 4, 4, spent=100, left=100)
-    assert not over([1.2, 1.0], 1, spent=100, left=100)  # the last heat
+    many = 2 * a.run_step  # the half of four rivals, for another heat as long
+    best, low = [1.1 + rest, *[1.0] * 3], [1.1 - rest, *[1.0] * 3]
+    assert not over(best, 3, spent=many, left=many + 1)  # which rival is the second best?
+    assert over(best, 3, spent=many + 1, left=many + 1)  # it has cost half of what was left, and one is the best
+    assert not over(low, 3, spent=many + 1, left=many + 1)  # one has arrived, and any other may be better
+    assert over([1.1 + rest, 1.1 + rest, 1.0, 1.0], 2, left=many)  # the better half is known
+    assert not over([1.1 + rest, 1.1 + rest, 1.0, 1.0], 4, left=many - 1)  # the best is asked for: no heat follows
 
 
 def test_noise_leaves_no_race():
@@ -131,19 +135,20 @@ def test_a_larger_budget_goes_on_and_races_again(tmp_path):
 
 
 FAULTS = {
-    "the worst third goes on": ("np.argsort(-scores[live], kind", "np.argsort(scores[live], kind"),
+    "the worse half goes on": ("np.argsort(-scores[live], kind", "np.argsort(scores[live], kind"),
     "an end pays nothing": ("discount ** (state.run_step + 1) * tail", "0.0 * tail"),
     "no discount": ("discount**state.run_step * answers.rewards", "answers.rewards"),
     "the same initial states again": ("first = int(state.counts[live[0]])", "first = 0"),
     "what may follow is forgotten": ("rest * rewards.max()", "0.0 * rest"),
-    "a heat ends when one has arrived": ("spent >= left and", "spent >= 0 and"),
+    "a heat ends when one is the best": ("spent >= left else", "spent >= 0 else"),
+    "a heat is cut among equals": ("half * state.run_step <= left", "half <= left"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_noticed(fault, tmp_path, monkeypatch):
     broken = mutant(race, *FAULTS[fault], tmp_path, monkeypatch)
-    for name in ("begun", "scored", "stepped", "heat_over", "bounds"):
+    for name in ("begun", "scored", "stepped", "heat_over", "bounds", "survivors"):
         monkeypatch.setattr(race, name, getattr(broken, name))
         if hasattr(grow_planner, name):
             monkeypatch.setattr(grow_planner, name, getattr(broken, name))

@@ -5,9 +5,11 @@ no quantity of the fit tells. Rollouts do. With noise they rarely can: what two 
 are worth more as samples.
 
 The race is a row of *heats*. In each, the rivals that are left play from initial states that no heat has had yet, side by
-side, and the best third goes on. What a rollout may still earn lies between the smallest and the largest reward for ever,
-discounted: so a heat ends as soon as these bounds tell which third is the best. Where episodes end early if all goes well,
-rivals that would play on for long are then given up when the good ones arrive, and queries remain for more initial states.
+side, and the better half goes on. What a rollout may still earn lies between the smallest and the largest reward for ever,
+discounted: so a heat ends as soon as these bounds tell which half is the better one. Where episodes end early if all goes
+well, rivals that would play on for long are then given up when the good ones arrive, and queries remain for more initial
+states. Where episodes end early if all goes badly, rollouts that go on tell nothing yet: a heat that is cut there would
+choose among equals. So if no other heat as long as this one can be paid, this one goes on until it has found the best.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ LONGEST = 5.0  # horizons 1 / (1 - gamma) after which a rollout is cut
 ROOM = (
     3.5  # horizons for which one rollout of each rival must be affordable: so many rivals there are at most
 )
+MOST = 6  # rivals: with more, few initial states are left to those that are good
 POOL = 64  # initial states that are drawn, and the most rollouts of one rival at a time
 FAMILY = (
     (1.25, 1e-4),
@@ -135,39 +138,44 @@ def bounds(state: State, discount: float) -> FloatArray:
     return np.array([sure + rest * rewards.min(), sure + rest * rewards.max()])
 
 
-def survivors(n: int) -> int:
-    """How many of n rivals go on."""
-    return (n + 2) // 3
+def survivors(state: State, left: int) -> int:
+    """How many of the heat's rivals go on: the better half, or one where `left` queries pay for no other heat as long."""
+    half = (len(state.run_live) + 1) // 2
+    return half if half * state.run_step <= left else 1
 
 
 def heat_over(state: State, left: int, discount: float) -> bool:
     """Whether no rollout need go on: all have ended, are long enough, cannot be paid, or cannot change who goes on.
 
-    A heat before the last that has cost half of what was left ends too, as soon as one rival has arrived everywhere.
+    A heat that has cost half of what was left ends too, as soon as no other rival can still become the best.
     """
     n, spent = len(state.run_rival), state.raced - state.began
     if n == 0 or n > left or state.run_step >= round(LONGEST / (1.0 - discount)):
         return True
     low, high = bounds(state, discount)
     order = np.argsort(-low, kind="stable")
-    on, out = np.split(order, [survivors(len(low))])
-    decided = high[out].max() <= low[on].min()
-    late = len(low) > 3 and spent >= left and len(np.unique(state.run_rival)) < len(low)
-    return bool(decided or late)
+    kept = 1 if spent >= left else survivors(state, left)
+    on, out = np.split(order, [kept])
+    return bool(high[out].max() <= low[on].min())
 
 
 def scored(state: State, left: int, discount: float) -> State:
-    """The heat's returns, added to the scores of its rivals; the best third goes on (ties: the earlier rival).
+    """The heat's returns, added to the scores of its rivals; the better half goes on (ties: the earlier rival).
 
-    A rollout that goes on counts as what it has earned and the middle of what may follow. Fewer go on where `left` queries
-    pay for fewer rollouts as long as these.
+    A rollout that goes on counts as what it has earned and the middle of what may follow.
     """
     scores, counts, live = state.scores.copy(), state.counts.copy(), state.run_live
     scores[live] = bounds(state, discount).mean(axis=0)
     counts[live] += state.run_done.shape[1]
-    kept = max(min(survivors(len(live)), left // max(state.run_step, 1)), 1)
-    best = np.argsort(-scores[live], kind="stable")[:kept]
+    best = np.argsort(-scores[live], kind="stable")[: survivors(state, left)]
     return state._replace(scores=scores, counts=counts, run_live=live[np.sort(best)], **no_runs(state))
+
+
+def expected(state: State, discount: float) -> int:
+    """How many steps the next heat's rollouts will take: as many as this one's, if the best rival's have all ended."""
+    place = int(np.argmax(bounds(state, discount)[0]))
+    goes_on = (state.run_rival == state.run_live[place]).any()
+    return round(LONGEST / (1.0 - discount)) if goes_on else max(state.run_step, 1)
 
 
 def race_over(state: State, left: int) -> bool:
@@ -206,7 +214,7 @@ class Racing(Planner):
         state = state._replace(phase=OVER)
         if state.random or self.setup.n_actions == 1 or not np.ptp(state.rewards[: state.filled]):
             return state
-        most = int(left * (1.0 - self.setup.discount) / ROOM)
+        most = min(MOST, int(left * (1.0 - self.setup.discount) / ROOM))
         theta = rivals(state, s, self.setup.dimension, self.setup.discount, most)
         if len(theta) < 2:
             return state
@@ -229,7 +237,7 @@ class Racing(Planner):
         left = self.setup.budget - self.told(state)
         if not heat_over(state, left, self.setup.discount):
             return state
-        steps = max(state.run_step, 1)
+        steps = expected(state, self.setup.discount)
         state = scored(state, left, self.setup.discount)
         if not race_over(state, left):
             return self._heat(state, state.run_live, steps)
