@@ -59,7 +59,7 @@ from .state import (
 
 RANDOM = 0.1  # fraction of random actions in a greedy chain
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
-NOISY, NOISELESS = 1e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
+NOISY, NOISELESS = 1.5e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
 BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 FLIPPING = (
@@ -90,7 +90,7 @@ class Grow(Racing):
     ----------
     rounds: the number of rounds, each with one solve; at least 2.
     horizon: the policy is fitted with discount 1 - horizon (1 - gamma); at least 1.
-    ridge: of the least squares, relative to the features' size; positive. None: 1e-2, or 1e-3 if no noise was seen.
+    ridge: of the least squares, relative to the features' size; positive. None: 1.5e-2, or 1e-3 if no noise was seen.
 
     No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes 8 A K bytes of
     memory per query for features with K nonzeros, 12 A K with a mask. Up to d = 1,500 it solves d x d systems. Above, it
@@ -108,7 +108,7 @@ class Grow(Racing):
     )
 
     rounds: int = 20
-    horizon: float = 1.25
+    horizon: float = 1.35
     ridge: float | None = None
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from ...features import Sparse
 from ...sampled import Equations, WeightedSamples, differ, greedy, which_end
 from ...simulate import Answers
 from ..protocol import Planner
+from .kernels import inverse, uncertainty
 from .state import DRAW, OVER, RACE, RECENT, State, ends_of
 
 SHARE = 0.25  # of the budget, for the race
@@ -34,22 +35,23 @@ ROOM = (
 MOST = 6  # rivals: with more, few initial states are left to those that are good
 POOL = 64  # initial states that are drawn, and the most rollouts of one rival at a time
 FAMILY = (
-    (1.25, 1e-4),
+    (1.35, 1e-3),
+    (1.35, 5e-3),
     (1.0, 1e-3),
     (2.0, 1e-3),
     (1.25, 1e-2),
-    (1.25, 3e-3),
-)  # horizon and ridge of other fits
+)  # horizon and ridge of bounded fits
+INFLUENCE = 0.6  # bounded fits weigh a sample by its uncertainty to the power of minus this
 AVERAGED = (
     5  # last rounds, whose mean theta is a rival too: it differs less from run to run than each of them
 )
 
 
 def rivals(state: State, samples: WeightedSamples, dimension: int, discount: float, most: int) -> FloatArray:
-    """The last theta, other fits to the samples, and earlier ones, `[q <= most, d + 1]`: each acts differently."""
-    kept = [state.theta]
+    """Bounded fits, the last theta, and earlier ones, `[q <= most, d + 1]`: each acts differently."""
+    kept: list[FloatArray] = []
     for other in _candidates(state, samples, dimension, discount):
-        if len(kept) >= most:
+        if len(kept) >= max(most, 1):
             break
         if all(differ(samples.next_phi, other, one) for one in kept):
             kept.append(other)
@@ -59,23 +61,34 @@ def rivals(state: State, samples: WeightedSamples, dimension: int, discount: flo
 def _candidates(
     state: State, samples: WeightedSamples, dimension: int, discount: float
 ) -> Iterator[FloatArray]:
-    """The mean of the last rounds; then earlier rounds, every fourth first, then every other, in turn with other fits."""
-    yield state.recent[-AVERAGED:].mean(axis=0)
+    """A bounded fit, the last theta, the mean of the last rounds and earlier rounds, in turn with other bounded fits."""
     back = np.arange(1, len(state.recent))  # rounds before the last
-    earlier = [
+    earlier = [state.theta, state.recent[-AVERAGED:].mean(axis=0)]
+    earlier += [
         state.recent[-1 - k]
         for step in (4, 2, 1)
         for k in back
         if k % step == 0 and (step == 4 or k % (2 * step))
     ]
-    fits = list(FAMILY)
+    fits, bounded = list(FAMILY), bounded_influence(state, samples)
     while earlier or fits:
-        if earlier:
-            yield earlier.pop(0)
         if fits:
             horizon, ridge = fits.pop(0)
             short = max(0.0, 1 - horizon * (1 - discount))
-            yield Equations(samples, dimension, ridge).solve(short, state.theta)
+            yield Equations(bounded, dimension, ridge).solve(short, state.theta)
+        if earlier:
+            yield earlier.pop(0)
+
+
+def bounded_influence(state: State, samples: WeightedSamples) -> WeightedSamples:
+    """The samples, weighed so that those at the rim of what was met do not decide the fit.
+
+    The uncertainty u = sqrt(phi' S phi) is large where few samples are like this one (`kernels.uncertainty`). Least squares
+    bends most for such samples (their *influence*), while a policy acts elsewhere; with weights u^-INFLUENCE it bends less.
+    """
+    n, k = len(samples.w), samples.phi.weight.shape[1]
+    u = uncertainty(samples.phi, inverse(state.gram, n, k, floor=0.01))
+    return samples._replace(w=np.where(samples.w > 0.0, u**-INFLUENCE, 0.0))
 
 
 def remembered(state: State, theta: FloatArray) -> FloatArray:

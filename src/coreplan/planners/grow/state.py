@@ -29,7 +29,7 @@ GATHER, DRAW, RACE, OVER = range(
     4
 )  # phases: samples; initial states for the race; the race; a policy is chosen
 RECENT = 14  # rounds whose policies take part in the race
-CURIOUS_WEIGHT = 0.25  # weight of samples from curious chains
+CURIOUS_WEIGHT = 0.5  # weight of samples from curious chains
 
 
 class State(NamedTuple):
