@@ -25,7 +25,7 @@ def check_samples(state: Any, setup: Setup, stored: tuple[str, ...], chains: tup
         raise ValueError("its samples do not fit together")
     if not 0 <= state.solved <= n or not 0 <= state.rounds <= n or (state.solved > 0) != (state.rounds > 0):
         raise ValueError(f"it has {state.rounds} rounds with {state.solved} of {n} samples")
-    checks.require_within(state, 0.0, 1.0, "rewards", "importance", "ends")
+    checks.require_within(state, 0.0, 1.0, "rewards", "ends")
     checks.require_within(state, 0, setup.n_actions - 1, "actions")
     checks.require_finite(state, "theta", "half", "curious", "S", "gain_kept")
     if not np.isin(state.ends, (0.0, 1.0)).all():

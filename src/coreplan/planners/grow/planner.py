@@ -59,7 +59,7 @@ from .state import (
 
 RANDOM = 0.1  # fraction of random actions in a greedy chain
 LENGTH = 4.0  # mean length of a chain in horizons 1 / (1 - gamma)
-NOISY, NOISELESS = 1.5e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
+NOISY, NOISELESS = 1e-2, 1e-3  # the ridge with a simulator that has noise, and with one that has shown none
 BELIEF = 1e-5  # the ridge with which the policy is evaluated: that of the search would flatten its values
 KEPT = 0.8  # fraction of the gain that must remain on the other half of the samples
 FLIPPING = (
@@ -80,8 +80,9 @@ class Grow(Racing):
     Then it examines every next state that it has SEEN: if phi' (sum phi phi' + g I)^-1 phi exceeds 1, a pair is within
     reach that the samples do not cover. As long as there are such places, most chains are sent there, step by step.
 
-    If no noise was seen, a quarter of the budget goes to a race: the policies of the last rounds and other fits to the
-    samples are rolled out from common initial states, and the best is returned (`race.py`).
+    If no noise was seen, a quarter of the budget goes to a race: the policies of the last rounds, and other fits in which
+    samples at the rim of what was met count less, are rolled out from common initial states, and the best is returned
+    (`race.py`).
 
     The result is doubtful if such a place is left at the end, if all rewards were the same, or if policies fitted on two
     halves of the samples keep less than 80% of their gain on each other's half. These are warnings, not a certificate.
@@ -90,7 +91,7 @@ class Grow(Racing):
     ----------
     rounds: the number of rounds, each with one solve; at least 2.
     horizon: the policy is fitted with discount 1 - horizon (1 - gamma); at least 1.
-    ridge: of the least squares, relative to the features' size; positive. None: 1.5e-2, or 1e-3 if no noise was seen.
+    ridge: of the least squares, relative to the features' size; positive. None: 1e-2, or 1e-3 if no noise was seen.
 
     No guarantee is known. It needs no core set, and returns the pairs that it queried as one. It takes 8 A K bytes of
     memory per query for features with K nonzeros, 12 A K with a mask. Up to d = 1,500 it solves d x d systems. Above, it
@@ -146,7 +147,7 @@ class Grow(Racing):
             run_sum=none, run_states=none, run_index=indices, run_weight=weights, run_done=np.zeros((0, 0)), kind=no_int,
             ends=none,
             chain_states=none, chain_index=indices, chain_weight=weights, states=none, actions=no_int, next_states=none,
-            pair_index=index, pair_weight=weight, next_index=indices, next_weight=weights, rewards=none, importance=none,
+            pair_index=index, pair_weight=weight, next_index=indices, next_weight=weights, rewards=none,
             doubt=none,
         )  # fmt: skip
 

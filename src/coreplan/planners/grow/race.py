@@ -32,7 +32,7 @@ LONGEST = 5.0  # horizons 1 / (1 - gamma) after which a rollout is cut
 ROOM = (
     3.5  # horizons for which one rollout of each rival must be affordable: so many rivals there are at most
 )
-MOST = 6  # rivals: with more, few initial states are left to those that are good
+MOST = 10  # rivals: with more, few initial states are left to those that are good
 POOL = 64  # initial states that are drawn, and the most rollouts of one rival at a time
 FAMILY = (
     (1.35, 1e-3),
@@ -61,15 +61,16 @@ def rivals(state: State, samples: WeightedSamples, dimension: int, discount: flo
 def _candidates(
     state: State, samples: WeightedSamples, dimension: int, discount: float
 ) -> Iterator[FloatArray]:
-    """A bounded fit, the last theta, the mean of the last rounds and earlier rounds, in turn with other bounded fits."""
+    """Bounded fits in turn with the last theta, every fourth one before it, the mean of the last ones, and all others."""
     back = np.arange(1, len(state.recent))  # rounds before the last
-    earlier = [state.theta, state.recent[-AVERAGED:].mean(axis=0)]
+    earlier = [state.theta]
     earlier += [
         state.recent[-1 - k]
         for step in (4, 2, 1)
         for k in back
         if k % step == 0 and (step == 4 or k % (2 * step))
     ]
+    earlier.insert(3, state.recent[-AVERAGED:].mean(axis=0))
     fits, bounded = list(FAMILY), bounded_influence(state, samples)
     while earlier or fits:
         if fits:

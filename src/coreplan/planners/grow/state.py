@@ -29,7 +29,6 @@ GATHER, DRAW, RACE, OVER = range(
     4
 )  # phases: samples; initial states for the race; the race; a policy is chosen
 RECENT = 14  # rounds whose policies take part in the race
-CURIOUS_WEIGHT = 0.5  # weight of samples from curious chains
 
 
 class State(NamedTuple):
@@ -84,7 +83,6 @@ class State(NamedTuple):
     next_index: IntArray  # [N, A, K], or [1, A, K] if it is the same for all
     next_weight: FloatArray  # [N, A, K], or [N, 1, K] if it is the same for all actions
     rewards: FloatArray  # [N]
-    importance: FloatArray  # [N]
     doubt: FloatArray  # [N]: an upper bound on the leverage of the pair's next state
 
     @property
@@ -136,7 +134,7 @@ def samples(state: State, n: int) -> WeightedSamples:
     """The first n samples; those that were taken at an end have weight 0."""
     pair, next_phi = stored_pairs(state, n)
     found = exits(pair, next_phi, ends_of(state))
-    w = np.where(found.inside, 0.0, state.importance[:n])
+    w = np.where(found.inside, 0.0, 1.0)
     return WeightedSamples(
         phi=pair,
         rewards=state.rewards[:n],
@@ -185,7 +183,6 @@ def appended(
         "pair_index": state.chain_index[chain, action],
         "pair_weight": state.chain_weight[chain, action],
         "rewards": answers.rewards,
-        "importance": np.where(state.kind[chain] == CURIOUS, CURIOUS_WEIGHT, 1.0),
         "doubt": np.full(more, np.inf),
     }
     state, rest = with_next(state, next_phi)
