@@ -84,7 +84,10 @@ def test_heats_choose_as_whole_rollouts_would_and_the_best_is_returned():
         assert len(kept) in (1, half)  # one, where another heat as long cannot be paid
         if steps < race.LONGEST / (1 - GAMMA) - 1 and len(kept) == half:
             early += 1  # decided by bounds: whole rollouts would say the same
-            assert min(sum(every[q][:n]) for q in kept) >= max(sum(every[q][:n]) for q in out) - 2 * cut - 1e-3 * n
+            assert (
+                min(sum(every[q][:n]) for q in kept)
+                >= max(sum(every[q][:n]) for q in out) - 2 * cut - 1e-3 * n
+            )
         cut += slack / 2
     assert early
     means = last.scores / last.counts
