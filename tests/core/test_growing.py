@@ -29,7 +29,7 @@ def test_threads_change_no_bit(monkeypatch):
     X = cloud(3000, 8)
     answers = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr(growing, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(growing, "processors", lambda cores=cores: cores)
         answers.append(select(pool_of(X), size=40))
     for other in answers[1:]:
         np.testing.assert_array_equal(other.indices, answers[0].indices)

@@ -18,10 +18,10 @@ class TimeLimit:
     which other programs on the machine do not prolong.
     """
 
-    def __init__(self, seconds: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, seconds: Any, clock: Callable[[], float] | None = None) -> None:
         seconds = as_positive("plan", optional=True, seconds=seconds)
         self.left = math.inf if seconds is None else seconds
-        self._since, self._clock = 0.0, clock
+        self._since, self._clock = 0.0, clock or time.perf_counter
 
     @classmethod
     def of(cls, given: Any) -> TimeLimit:
