@@ -72,12 +72,12 @@ def test_rollouts_never_overstate(policy, good):
     value = policy_value(problem.tabular(), pi, 0.9)
     steps = lower.lengths(200_000, 0.9**lower._C, rng)
     before = simulator.queries
-    z, lows, _ = lower.rollouts(simulator, pi, fitted, steps, -np.inf, rng)
+    z, lows, *_ = lower.rollouts(simulator, pi, fitted, steps, -np.inf, rng)
     z, error = 0.1 * z, 0.1 * z.std() / np.sqrt(len(z))
     # Rollouts that are cut at the longest length, one in 3,000, lose at most V.
     assert value - 1e-3 - 6 * error <= z.mean() <= value + 6 * error
     assert simulator.queries - before == steps.sum()
-    cut, _, _ = lower.rollouts(simulator, pi, fitted, steps, float(np.median(lows)), rng)
+    cut = lower.rollouts(simulator, pi, fitted, steps, float(np.median(lows)), rng).z
     assert 0.1 * cut.mean() <= value + 6 * 0.1 * cut.std() / np.sqrt(len(cut))
     line = float(np.median(lows)) - (1 - 0.9**lower._C) * fitted.high
     assert cut.min() >= line - 1e-9

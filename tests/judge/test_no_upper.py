@@ -18,7 +18,7 @@ from coreplan.simulate import Simulator
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
 
-CERTIFICATE = "coreplan.judge.certificate.certificate"
+CERTIFICATE = "coreplan.judge.certificate.certify"
 
 
 def without_core(spec):
@@ -81,11 +81,12 @@ def test_it_says_what_is_missing_and_is_read_as_it_was_written():
 
 
 def test_a_core_set_that_is_too_large_leaves_the_lower_bound(monkeypatch):
-    problem = coreplan.make("random-linear")
-    monkeypatch.setattr(sys.modules[CERTIFICATE], "_LARGEST", 7)
+    problem = coreplan.make("hard-linear")  # whose core features are no unit vectors
+    core = coreplan.CoreSet.of(problem)
+    monkeypatch.setattr(sys.modules["coreplan.judge.certificate.limits"], "LARGEST", len(core) - 1)
     c = certify(problem, None, uniform(problem), queries=2000)
-    assert c.upper is None and c.lower <= c.exact.value and "8 core pairs" in c.sentence
-    assert coreplan.judge.least_queries(8, 0.9) == 1000
+    assert c.upper is None and c.lower <= c.exact.value and f"{len(core)} core pairs" in c.sentence
+    assert coreplan.judge.least_queries(problem, core) == 1000
 
 
 def test_a_plan_without_core_set_keeps_its_lower_bound(tmp_path):

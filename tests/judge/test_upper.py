@@ -137,13 +137,15 @@ def nearly_equal(sigma, share):
     n, w, away = 50, 0.2, 0.3
     bet, C = share / away, np.array([[1.0], [2.0]])
     basis = Basis(
-        np.zeros(1), np.zeros(1, np.int64), np.array([[w]]), np.array([[1 / w]]), C, C * w, Frame(C * w, 1)
+        np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([[1 / w]]), Frame(C * w, 1)
     )
     fit = first_half.Fit(np.ones(1), np.zeros((1, 1)), np.ones(1), np.array([-w]), np.zeros(1), 0.0)
     L = (away - bet * away**2 / 2) * bet * n
     rule = upper.Rule(fit, np.ones(1), np.zeros(1), n, L, bet, np.array([sigma * w / away]), -w)
     none = np.zeros((n, 1, 1))
-    same = Transitions(np.zeros(n, np.int64), np.zeros(n), np.zeros(n), none, np.zeros(n), none)
+    same = Transitions(
+        np.zeros(n, np.int64), np.zeros(n), np.zeros(n), none, np.zeros(n), none, independent=True
+    )
     return basis, rule, same
 
 

@@ -34,6 +34,14 @@ def certify(
     problem: ProblemOption = None,
     horizon: Horizon = None,
     queries: Queries = 50_000,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            help="A gap, above 0 and at most 1, at which to stop; --queries are then the most that may be spent. About how "
+            "many it will take is said first, from a pilot.",
+            show_default="none",
+        ),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="The probability that both bounds hold.")] = 0.95,
     seed: Seed = 0,
     executor: Executor = None,
@@ -63,6 +71,8 @@ def certify(
             queries=queries,
             confidence=confidence,
             seed=check_seed(seed),
+            target=target,
+            tell=None if as_json else say,
             executor=named(executor, workers, timeout, retries),
             log=log,
         )

@@ -47,6 +47,7 @@ from .given import as_batch
 from .kernels import (
     act,
     add,
+    best_actions,
     best_scores,
     choose,
     first_fault,
@@ -124,6 +125,7 @@ __all__ = [
     "at_time",
     "available",
     "begun",
+    "best_actions",
     "best_scores",
     "bounds_of",
     "box_of",

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from ..base import FloatArray
+from ..base import FloatArray, IntArray
 from .batch import UNAVAILABLE, Phi, is_sparse, length, n_actions
 from .row_kernels import SUMS
 
@@ -146,6 +146,24 @@ def _best_scores(phi, theta, out):
         out[n] = -np.inf
         for a in range(A):
             out[n] = max(out[n], score(phi, n, a, theta))
+
+
+def best_actions(phi: Phi, theta: FloatArray) -> tuple[FloatArray, IntArray]:
+    """max_a phi(x_n, a) . theta over the available actions, `[n]`, and the actions `[n]`; ties go to the lowest index."""
+    out, actions = np.empty(length(phi)), np.zeros(length(phi), dtype=np.int64)
+    _best_actions(phi, theta, out, actions)
+    return out, actions
+
+
+@njit(cache=True, nogil=True)
+def _best_actions(phi, theta, out, actions):
+    A = n_actions(phi)
+    for n in range(out.shape[0]):
+        out[n] = -np.inf
+        for a in range(A):
+            s = score(phi, n, a, theta)
+            if s > out[n]:
+                out[n], actions[n] = s, a
 
 
 # Form and sizes of a batch.

@@ -1,7 +1,7 @@
 """How good a policy is: its value, exact or by rollouts; a certificate of its gap to the optimum; which assumptions hold."""
 
 from .assumptions import Report, check
-from .certificate.certificate import Certificate, certify, least_queries
+from .certificate import Certificate, certify, least_queries
 from .exact import cheap_value, is_cheap, optimal_values, policy_value, value_function
 from .minari import to_minari
 from .reality import ENOUGH, LEAST, Faced, Reality, face_reality, price

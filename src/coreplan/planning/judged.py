@@ -32,6 +32,8 @@ def certified(
     queries: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    target: float | None = None,
+    tell: Any = None,
     executor: Any = None,
     log: Any = None,
 ) -> Certificate:
@@ -42,7 +44,8 @@ def certified(
     if core is None and problem.core_pairs is not None:
         core = CoreSet.of(problem)
     if queries is None:
-        queries = max(QUERIES, least_queries(0 if core is None else len(core), problem.discount))
+        queries = max(QUERIES, least_queries(problem, core))
     return certify(
-        problem, core, policy, queries=queries, confidence=confidence, seed=seed, executor=executor, log=log
-    )
+        problem, core, policy, queries=queries, confidence=confidence, seed=seed, target=target, tell=tell,
+        executor=executor, log=log,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from .lstd import Equations, WeightedSamples, differ, greedy, halves, kept_gain,
 from .noise import MOST_COORDINATES, balanced, sobol, sobol_points
 from .pairs import check_features, random_action, rounded, stored_pairs, with_next
 from .policy_iteration import LARGE, FixedPoint, SampledModel, by_pair
-from .repeats import Trial, check_solved, repeated_pairs, share_below
+from .repeats import Trial, check_solved, repeated_pairs, repeats_needed, share_below
 from .ridge import choose_ridge
 from .room import Room, require_fit
 from .samples import (
@@ -32,6 +32,7 @@ from .samples import (
     no_rows,
     rescale,
     stored,
+    together,
     without_room,
 )
 from .state_lp import StateValues, solve_states, state_rows
@@ -124,6 +125,7 @@ __all__ = [
     "raised",
     "random_action",
     "repeated_pairs",
+    "repeats_needed",
     "require_fit",
     "rescale",
     "resolved",
@@ -139,6 +141,7 @@ __all__ = [
     "stored",
     "stored_pairs",
     "supports",
+    "together",
     "unmoved",
     "unseen",
     "weighted",

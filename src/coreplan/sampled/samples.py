@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import FloatArray, IntArray, States, checks
+from ..base import FloatArray, InputError, IntArray, States, checks
 from ..core import Frame
 from ..features import (
     Packed,
@@ -31,6 +31,7 @@ from ..features import (
     n_actions,
     packed,
     parts_of,
+    stack,
     take,
     unpacked,
 )
@@ -86,9 +87,20 @@ class Transitions:
     phi: Phi  # [n, A, ...] features of the next states
     initial: States  # [n or 0, ...]
     initial_phi: Phi | None  # [n, A, ...]
+    independent: bool = (
+        False  # whether every sample has noise of its own; shared or quasi-random noise is not
+    )
 
     def __len__(self) -> int:
         return len(self.pair)
+
+    def require_independent(self) -> None:
+        """Raise InputError if these samples may share noise, for a bound that would be wrong then."""
+        if not self.independent:
+            raise InputError(
+                "These samples may share noise, within or between pairs, or be quasi-random; a confidence bound needs "
+                "independent ones, such as `draw` takes from a simulator."
+            )
 
     @property
     def starts(self) -> Phi:
@@ -99,10 +111,24 @@ class Transitions:
     def take(self, which: Any) -> Transitions:
         """The transitions selected by an index array, a mask or a slice."""
         phi0 = None if self.initial_phi is None else take(self.initial_phi, which)
+        initial = self.initial if phi0 is None else self.initial[which]
         return Transitions(
             pair=self.pair[which], rewards=self.rewards[which], states=self.states[which], phi=take(self.phi, which),
-            initial=self.initial[which], initial_phi=phi0,
+            initial=initial, initial_phi=phi0, independent=self.independent,
         )  # fmt: skip
+
+
+def together(old: Transitions, new: Transitions) -> Transitions:
+    """The transitions of both, and their initial states."""
+
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(old, name), getattr(new, name)])
+
+    return Transitions(
+        pair=both("pair"), rewards=both("rewards"), states=both("states"), phi=stack([old.phi, new.phi]),
+        initial=both("initial"), initial_phi=stack([old.starts, new.starts]),
+        independent=old.independent and new.independent,
+    )  # fmt: skip
 
 
 def draw(
@@ -113,7 +139,7 @@ def draw(
     rewards, y = simulator.step(states[pair], actions[pair])
     return Transitions(
         pair=pair, rewards=rewards, states=y, phi=simulator.features(y), initial=x0,
-        initial_phi=simulator.features(x0) if initial else None,
+        initial_phi=simulator.features(x0) if initial else None, independent=True,
     )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def roll(simulator: Simulator, values: PolicyValues, queries: int, rng: np.rando
     scale = 1.0 - problem.discount
     starts = scale * values.values(problem, simulator.initial(_STARTS))
     planned = lengths(queries, continuing(problem.discount), rng)
-    z, _, _ = rollouts(simulator, values.policy, values, planned, -math.inf, rng, steps)
+    z = rollouts(simulator, values.policy, values, planned, -math.inf, rng, steps).z
     paid = np.zeros(len(z))
     for s in steps:
         paid[s.which] += s.weight * s.rewards

@@ -20,8 +20,9 @@ from ...simulate import Simulator
 from .first_half import Basis
 
 _PAIRS = 4000  # number of pairs whose distance from the hull is measured
-_FRESH = 32  # number of pairs whose residual is measured, by sampling
+FRESH = 32  # number of pairs whose residual is measured, by sampling
 _DOUBT = 1e-3  # the probability that noise alone raises an alarm
+LOG_DOUBT = math.log(2 * FRESH / _DOUBT)
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,18 @@ class Condition:
 
 def check_condition(
     simulator: Simulator, basis: Basis, theta: FloatArray, samples: Transitions, states: States, queries: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator, known: bool = False,
 ) -> Condition:  # fmt: skip
-    """Measure the condition on `states [k, ...]`, with at most `queries` for the residuals of the values of `theta [d]`."""
+    """Measure the condition on `states [k, ...]`, with at most `queries` for the residuals of the values of `theta [d]`.
+
+    `known`: the simulator is deterministic, so that there is no noise.
+    """
     problem = simulator.problem
     states = states[rng.permutation(len(states))]
     error, pairs, exact = _hull(problem, basis, states[: max(_PAIRS // problem.n_actions, 1)])
     chosen, actions = _fresh_pairs(problem, states, rng)
-    repeat = max(queries // len(actions), 1)
-    residual, noise = _residuals(simulator, basis, theta, samples, chosen, actions, repeat)
+    repeat = 1 if known else max(queries // len(actions), 1)
+    residual, noise = _residuals(simulator, basis, theta, samples, chosen, actions, repeat, known)
     worst = int(np.argmax(np.abs(residual) / noise))
     unseen = max(float((residual + noise).max()), 0.0)  # only positive residuals raise the optimum
     return Condition(
@@ -74,7 +78,7 @@ def _hull(problem: Problem, basis: Basis, states: States) -> tuple[float, int, b
 
 def _fresh_pairs(problem: Problem, states: States, rng: np.random.Generator) -> tuple[States, IntArray]:
     """Some of the states, each with a random available action."""
-    states = states[:_FRESH]
+    states = states[:FRESH]
     allowed = available(checked(problem.features, states))  # [k, A]
     return states, np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
 
@@ -87,6 +91,7 @@ def _residuals(
     states: States,
     actions: IntArray,
     repeat: int,
+    known: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """(r + gamma P V)(z) minus the core pairs' combination with z's coefficients, `[k]`; a Bernstein margin for each."""
     problem = simulator.problem
@@ -106,5 +111,5 @@ def _residuals(
     log_doubt = math.log(2 * k / _DOUBT)
     spread = max(float(x.max()), float(y.max())) - min(float(x.min()), float(y.min()))
     both = y.var(axis=1) / repeat + beta**2 @ (variance / count)
-    noise = np.sqrt(2 * both * log_doubt) + spread * log_doubt / (3 * repeat)
+    noise = np.zeros(k) if known else np.sqrt(2 * both * log_doubt) + spread * log_doubt / (3 * repeat)
     return y.mean(axis=1) - beta @ mean, noise + 1e-9 * max(np.abs(mean).max(), 1.0)

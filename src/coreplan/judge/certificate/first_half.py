@@ -7,49 +7,81 @@ need not be right for the bounds to be valid, since the bounds are computed on o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import njit
+from scipy import sparse
 
 from ...base import FloatArray, IntArray, States
 from ...core import CoreSet, Frame
-from ...features import Phi, add, best_scores, checked, length, n_actions, probabilities, score, softmax
+from ...features import (
+    Phi,
+    add,
+    as_matrix,
+    best_scores,
+    checked,
+    length,
+    n_actions,
+    probabilities,
+    row_scores,
+    rows_of,
+    score,
+    softmax,
+    take,
+)
 from ...policy import SoftmaxPolicy
 from ...problem import Problem
 from ...sampled import Transitions, draw
 from ...simulate import Simulator
+from .evidence import solved
 
 _ROUNDS = 60  # the most rounds of policy iteration, which needs a handful
 
 
 @dataclass(frozen=True)
 class Basis:
-    """rho core pairs whose features span those of all m core pairs, and the coefficients C with which they do."""
+    """rho core pairs whose features span those of all m core pairs."""
 
     states: States  # [rho, ...]
     actions: IntArray  # [rho]
-    Phi: FloatArray  # [rho, d]
-    inverse: FloatArray  # [d, rho], the pseudo-inverse of Phi
-    C: FloatArray  # [m, rho]: Phi~ = C Phi
-    core: FloatArray  # [m, d], Phi~
+    J: IntArray  # [rho], their numbers
+    inverse: (
+        Any  # [d, rho], the pseudo-inverse of their features Phi; a csr matrix where each has one coordinate
+    )
     frame: Frame
 
     @classmethod
     def of(cls, problem: Problem, core: CoreSet) -> Basis:
         """All core pairs if their features are independent, else a well-conditioned choice (pivoted QR)."""
         frame = Frame(core.features(problem.features), problem.features.dimension)
-        (J, inverse), Phi = frame.basis, frame.matrix
-        C = np.eye(frame.m) if len(J) == frame.m else Phi @ inverse
-        return cls(
-            states=core.states[J],
-            actions=core.actions[J],
-            Phi=Phi[J],
-            inverse=inverse,
-            C=C,
-            core=Phi,
-            frame=frame,
-        )
+        if frame.simplex is not None:
+            J, (at, lengths) = np.arange(frame.m), frame.simplex
+            inverse = sparse.csr_matrix((1.0 / lengths, (at, J)), shape=(frame.d, frame.m))
+            return cls(core.states, core.actions, J, inverse, frame)
+        J, inverse = frame.basis
+        return cls(core.states[J], core.actions[J], J, inverse, frame)
+
+    @property
+    def independent(self) -> bool:
+        """Whether the features of the core pairs are independent, so that the basis is all of them."""
+        return len(self.J) == self.frame.m
+
+    @cached_property
+    def core(self) -> FloatArray:
+        """Phi~ `[m, d]`."""
+        return self.frame.matrix
+
+    @cached_property
+    def Phi(self) -> FloatArray:
+        """`[rho, d]`."""
+        return self.core[self.J]
+
+    @cached_property
+    def C(self) -> FloatArray:
+        """The coefficients `[m, rho]` with Phi~ = C Phi."""
+        return np.eye(self.frame.m) if self.independent else self.core @ self.inverse
 
     @property
     def signed(self) -> bool:
@@ -93,12 +125,7 @@ class Means:
         return self._solve(F, np.eye(len(self.count)))
 
     def _solve(self, F: FloatArray, right: FloatArray) -> FloatArray:
-        inverse = self.basis.inverse
-        system = np.eye(len(self.count)) - self.gamma * F @ inverse
-        try:
-            return inverse @ np.linalg.solve(system, right)
-        except np.linalg.LinAlgError:
-            return inverse @ np.linalg.lstsq(system, right, rcond=None)[0]
+        return self.basis.inverse @ solved(F @ self.basis.inverse, self.gamma, right)
 
     def evaluate(self, theta: FloatArray, scale: float, bonus: Any = 0.0) -> FloatArray:
         """theta of the fitted action values of softmax(scale phi . theta), with `bonus [rho]` added to rewards (LSTD-Q)."""
@@ -157,8 +184,26 @@ class PolicyValues:
     @classmethod
     def of(cls, basis: Basis, samples: Transitions, gamma: float, policy: SoftmaxPolicy) -> PolicyValues:
         """Fit the values of `policy` by LSTD-Q."""
-        theta = Means(basis, samples, gamma).evaluate(policy.theta, policy.scale)
-        return cls(policy, theta, float(np.clip((basis.core @ theta).max(), 1e-9, 1 / (1 - gamma))))
+        n, (d, rho) = len(samples), basis.inverse.shape
+        count = np.bincount(samples.pair, minlength=rho)
+        pi = np.empty((n, n_actions(samples.phi)))
+        probabilities(samples.phi, policy.theta, policy.scale, pi)
+        F: Any = 0.0
+        for a, p in enumerate(pi.T):
+            used = np.flatnonzero(p > 0.0)
+            rows = as_matrix(rows_of(take(samples.phi, used), np.full(len(used), a)), d)
+            weight = (p / count[samples.pair])[used]
+            F = (
+                F
+                + sparse.csr_matrix(
+                    (weight, (samples.pair[used], np.arange(len(used)))), shape=(rho, len(used))
+                )
+                @ rows
+            )
+        q = solved(F @ basis.inverse, gamma, np.bincount(samples.pair, samples.rewards, rho) / count)
+        theta = np.asarray(basis.inverse @ q)
+        high = row_scores(basis.frame.features, theta).max()
+        return cls(policy, theta, float(np.clip(high, 1e-9, 1 / (1 - gamma))))
 
     def values(self, problem: Problem, states: States) -> FloatArray:
         """V of a batch of states, `[n]`."""

@@ -23,6 +23,8 @@ from ...simulate import Simulator
 _C = 0.85  # c in q = gamma^c; 0 never stops. Variance x length is least at 1, but tails are shorter below 1
 _LONGEST = 8.0  # the longest rollout, in mean lengths; one in three thousand is longer and is abandoned
 _PILOT = 0.06  # the pilot's part of the budget; more if there are few queries, so that it has some rollouts
+_STARTS = 100_000  # initial states for V(x_0), which are no queries
+_WORTH = 0.8  # V(x_0) is estimated by itself if outcomes spread less than this without it, since each half has half the risk
 _KEEP = 300  # states kept per step
 
 
@@ -57,38 +59,89 @@ class Lower:
     visited: States  # [k, ...] some states of the rollouts, for checking the condition
 
 
+class Rollouts(NamedTuple):
+    """What rollouts came to, in units of V."""
+
+    z: FloatArray  # [n], outcomes
+    lows: FloatArray  # [n], the least outcome that abandoning on the way would have left
+    visited: States  # [k, ...] some states
+    V0: FloatArray  # [n], V(x_0)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a few rollouts, used for nothing else, tell: when to abandon a rollout, and how outcomes are spread."""
+
+    give_up: float
+    spread: float  # standard deviation of normalised outcomes
+    rollouts: int
+    starts: float  # standard deviation of normalised V(x_0)
+    apart: bool  # whether V(x_0), of which draws are no queries, is better estimated by itself
+
+    @classmethod
+    def run(
+        cls, simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, rng: np.random.Generator
+    ) -> Pilot:  # fmt: skip
+        """From at most `budget` queries."""
+        gamma = simulator.problem.discount
+        steps = lengths(budget, continuing(gamma), rng)
+        z, lows, _, V0 = rollouts(simulator, policy, fitted, steps, -math.inf, rng, apart=True)
+        joint, alone = float((z + V0).std()), float(z.std())
+        apart = alone < _WORTH * joint
+        lows, spread = (np.minimum(lows, -fitted.high), alone) if apart else (lows + V0, joint)
+        starts = max((1 - gamma) * float(V0.std()), 1e-9)
+        return cls(float(lows.min()) - spread, max((1 - gamma) * spread, 1e-9), len(z), starts, apart)
+
+
+def pilot_queries(budget: int, gamma: float) -> int:
+    """How many of the `budget` queries for a lower bound its pilot takes."""
+    return max(int(_PILOT * budget), min(4 * _longest(gamma), budget // 4))
+
+
+def _longest(gamma: float) -> int:
+    return math.ceil(_LONGEST / (1 - continuing(gamma)))
+
+
+def predicted_width(spread: float, queries: int, alpha: float, gamma: float) -> float:
+    """About how far a bound from so many queries lies below the value, for outcomes of this spread."""
+    return spread * math.sqrt(2 * math.log(1 / alpha) / max(queries * (1 - continuing(gamma)), 1.0))
+
+
 def lower_bound(
     simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, alpha: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator, pilot: Pilot | None = None,
 ) -> Lower:  # fmt: skip
     """A bound that the policy's value exceeds with probability 1 - alpha.
 
-    `fitted` comes from other samples. It affects how tight the bound is, never whether it is valid.
+    `fitted` comes from other samples. It affects how tight the bound is, never whether it is valid. Without a `pilot`, part
+    of the budget is one.
     """
     gamma = simulator.problem.discount
-    q = continuing(gamma)
-    # A few pilot rollouts, used for nothing else, show when to abandon a rollout and how outcomes are spread.
-    longest = math.ceil(_LONGEST / (1 - q))
-    pilot = lengths(max(int(_PILOT * budget), min(4 * longest, budget // 4)), q, rng)
+    q, longest = continuing(gamma), _longest(gamma)
     before = simulator.queries
-    tried, lows, _ = rollouts(simulator, policy, fitted, pilot, -math.inf, rng)
-    give_up = float(lows.min() - tried.std())
+    if pilot is None:
+        pilot = Pilot.run(simulator, policy, fitted, pilot_queries(budget, gamma), rng)
     spent = simulator.queries - before
-    planned, made = max(int((budget - spent) * (1 - q)), 1), len(pilot)
+    planned, made = max(int((budget - spent) * (1 - q)), 1), pilot.rollouts
     z: list[FloatArray] = []
     visited: list[States] = []
     while budget - spent >= longest:  # true at first, by `least_queries`; abandoned rollouts leave queries
         steps = lengths(budget - spent, q, rng)
-        outcomes, _, met = rollouts(simulator, policy, fitted, steps, give_up, rng)
-        z.append((1 - gamma) * outcomes)
-        visited.append(met)
+        done = rollouts(simulator, policy, fitted, steps, pilot.give_up, rng, apart=pilot.apart)
+        z.append((1 - gamma) * done.z)
+        visited.append(done.visited)
         spent, made = simulator.queries - before, made + len(steps)
-    lowest = (1 - gamma) * (give_up - (1 - q) * fitted.high)  # one step may overshoot by (1 - q) V
-    spread = max((1 - gamma) * float(tried.std()), 1e-9)
-    normalised = np.concatenate(z)
-    bound = lower_mean(normalised, lowest, alpha, spread, planned)
+    if not z:  # no rollout fitted
+        return Lower(0.0, 0.0, made, spent, simulator.initial(1))
+    lowest = (1 - gamma) * (pilot.give_up - (1 - q) * fitted.high)  # one step may overshoot by (1 - q) V
+    normalised, start, mean = np.concatenate(z), 0.0, 0.0
+    if pilot.apart:
+        alpha /= 2
+        V0 = (1 - gamma) * fitted.values(simulator.problem, simulator.initial(_STARTS))
+        start, mean = lower_mean(V0, 0.0, alpha, pilot.starts, _STARTS), float(V0.mean())
+    bound = start + lower_mean(normalised, lowest, alpha, pilot.spread, planned)
     return Lower(
-        bound=max(bound, 0.0), mean=float(normalised.mean()), rollouts=made, queries=spent,
+        bound=max(bound, 0.0), mean=mean + float(normalised.mean()), rollouts=made, queries=spent,
         visited=np.concatenate(visited),
     )  # fmt: skip
 
@@ -113,19 +166,21 @@ def lengths(budget: int, q: float, rng: np.random.Generator) -> IntArray:
 
 def rollouts(
     simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, steps: IntArray, give_up: float,
-    rng: np.random.Generator, record: list[Step] | None = None,
-) -> tuple[FloatArray, FloatArray, States]:  # fmt: skip
-    """Outcomes `[n]` in units of V, the least value `[n]` that abandoning on the way would have left, and some states.
+    rng: np.random.Generator, record: list[Step] | None = None, apart: bool = False,
+) -> Rollouts:  # fmt: skip
+    """Rollouts of the given lengths `[n]`. `apart`: outcomes are without V(x_0), which is then estimated by itself.
 
     Every step is appended to `record`, if there is one. Step t is reached with probability q^t and has weight w_t, so the
     weighted visits follow the policy's discounted occupancy measure.
     """
     gamma = simulator.problem.discount
     q = continuing(gamma)
-    longest = math.ceil(_LONGEST / (1 - q))
+    longest = _longest(gamma)
     states = simulator.initial(len(steps))
     V = fitted.values(simulator.problem, states)
-    z, lows, live, w = V.copy(), np.zeros(len(steps)), np.arange(len(steps)), 1.0
+    V0 = V
+    z = np.zeros(len(steps)) if apart else V.copy()
+    lows, live, w = z - V, np.arange(len(steps)), 1.0
     visited = [states[:_KEEP]]
     for t in range(1, int(steps.max()) + 1):
         before, actions = states, policy.act(states, rng)
@@ -149,4 +204,4 @@ def rollouts(
             visited.append(states[:_KEEP])
         if not len(live):
             break
-    return z, lows, np.concatenate(visited)
+    return Rollouts(z, lows, np.concatenate(visited), V0)

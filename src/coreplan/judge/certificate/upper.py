@@ -112,6 +112,7 @@ class Upper:
 
 def upper_bound(basis: Basis, rule: Rule, s: Transitions, gamma: float) -> Upper:
     """A bound that exceeds v* with probability 1 - alpha, for a linear MDP and an exact core set."""
+    s.require_independent()
     fit, p, tau, n = rule.fit, rule.p, rule.tau, rule.n
     rho = len(p)
     K = np.flatnonzero(tau > 0)
