@@ -136,7 +136,10 @@ PARTS: dict[str, dict[str, Tests]] = {
     },
     "certificate": {
         f"judge.certificate.{name}": Tests(("tests/judge/test_certificate_numbers.py",))
-        for name in ("upper", "first_half", "lower", "condition", "certificate", "alone")
+        for name in (
+            "upper", "first_half", "lower", "condition", "certificate", "alone", "evidence", "shared", "rounds", "design",
+            "fitted", "limits", "spending",
+        )
     },
 }  # fmt: skip
 CALLERS = {"core.frame": ("core.coverage",), "core.nearest": ("core.coverage",)}

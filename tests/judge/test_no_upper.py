@@ -18,7 +18,7 @@ from coreplan.simulate import Simulator
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
 
-CERTIFICATE = "coreplan.judge.certificate.certify"
+CERTIFICATE = "coreplan.judge.certificate.rounds"
 
 
 def without_core(spec):

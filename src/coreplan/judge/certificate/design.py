@@ -75,7 +75,7 @@ class Descent:
         ceiling = min(float(self.estimate.max()) + self.room, 1.0 / (1.0 - self.pilot.gamma))
         floor = np.append(np.maximum(self.estimate - self.room, 0.0), 0.0)
         lam = np.minimum(np.exp(knobs.bet), largest_bets(floor, ceiling, self.pilot.gamma))
-        return Bets(lam, knobs.doubt, floor, ceiling, self.log_target)
+        return Bets(lam=lam, doubt=knobs.doubt, floor=floor, ceiling=ceiling, log_target=self.log_target)
 
     def times(self, knobs: Knobs) -> FloatArray:
         """How many times the pilot's samples of each unit the bound will have, `[rho + 1]`."""
@@ -155,7 +155,9 @@ def designed(
         + 0.5 / rho
     )
     small = np.zeros(rho + 1), np.full(rho + 1, 1e-6)
-    centre = pilot.solve(Bets(small[1], small[0], small[0], math.inf, L), small[0]).value
+    centre = pilot.solve(
+        Bets(lam=small[1], doubt=small[0], floor=small[0], ceiling=math.inf, log_target=L), small[0]
+    ).value
 
     def start(even: float, size: FloatArray) -> Knobs:
         share = (1.0 - even) * busy / busy.sum() + even / rho
@@ -163,9 +165,16 @@ def designed(
         return Knobs(np.log(np.append(share, 1.0)), np.log(bet), np.log(2.0 * size - 1.0), np.zeros(rho + 1))
 
     # Units are doubted together, as by a union bound, or those with most of the occupancy by themselves.
+    every, rooms = (size, np.full(rho + 1, rho + 1.0)), [room * float(q.max()) for room in _ROOMS]
+    few = slice(1, None) if rho > 100 else slice(None)
     starts = [
-        (start(even, doubted), Descent(pilot, centre, q, groups, n, L, room * float(q.max())))
-        for even in _EVEN[rho > 100 :] for doubted in (size, np.full(rho + 1, rho + 1.0))[rho > 100 :] for room in _ROOMS
+        (
+            start(even, doubted),
+            Descent(
+                pilot=pilot, centre=centre, estimate=q, groups=groups, n=n, log_target=L, room=room
+            ),
+        )
+        for even in _EVEN[few] for doubted in every[few] for room in rooms
     ]  # fmt: skip
     knobs, descent = min(starts, key=lambda at: at[1](at[0])[0])
     best, least, room = knobs, math.inf, descent.room
@@ -183,5 +192,6 @@ def designed(
         knobs = Knobs(z[0], z[1], np.clip(z[2], -4.0, 12.0), np.clip(z[3], -3.0, 3.0))
     descent.room = room
     return Design(
-        descent.bets(best), np.exp(best.knot), best.shares(), groups, max(least - descent.centre, 1e-9)
-    )
+        bets=descent.bets(best), knot=np.exp(best.knot), shares=best.shares(), groups=groups,
+        excess=max(least - descent.centre, 1e-9),
+    )  # fmt: skip

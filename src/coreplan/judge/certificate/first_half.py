@@ -59,9 +59,9 @@ class Basis:
         if frame.simplex is not None:
             J, (at, lengths) = np.arange(frame.m), frame.simplex
             inverse = sparse.csr_matrix((1.0 / lengths, (at, J)), shape=(frame.d, frame.m))
-            return cls(core.states, core.actions, J, inverse, frame)
+            return cls(states=core.states, actions=core.actions, J=J, inverse=inverse, frame=frame)
         J, inverse = frame.basis
-        return cls(core.states[J], core.actions[J], J, inverse, frame)
+        return cls(states=core.states[J], actions=core.actions[J], J=J, inverse=inverse, frame=frame)
 
     @property
     def independent(self) -> bool:

@@ -94,7 +94,9 @@ def rollouts_at_least(gamma: float) -> int:
 
 def require_enough(problem: Problem, m: int, queries: int, deterministic: bool) -> None:
     """Raise InputError if the queries are too few for m core pairs, or for rollouts alone if m is 0."""
-    least = _least(problem, m, deterministic)
+    least = _least(problem, m, deterministic=False)
+    if deterministic:  # the few pairs of a small core set may cost less with noise than repeats do
+        least = min(_least(problem, m, deterministic=True), least)
     if queries < least:
         noise = " of a simulator with noise" if m and not deterministic else ""
         who = f"{m:,} core pairs{noise} and the discount {{}} need" if m else "the discount {} needs"
@@ -109,7 +111,7 @@ def require_room(problem: Problem, basis: Basis, queries: int) -> None:
     f, rho = problem.features, len(basis.J)
     numbers = f.n_actions * (2 * f.nonzeros if f.nonzeros else f.dimension) + basis.states[0].size
     stored = min(queries, rho) if says_deterministic(problem) else queries
-    samples = 8 * stored * (2 * (2 * numbers + 4) + 16 + (5 * rho if not basis.independent else 0))
+    samples = 8 * stored * (2 * numbers + 20 + (5 * rho if not basis.independent else 0))
     systems = 8 * rho * (6 * rho if rho <= _DENSE else _FILL) + (
         0 if basis.independent else 48 * basis.core.size
     )

@@ -90,7 +90,10 @@ class Pilot:
         apart = alone < _WORTH * joint
         lows, spread = (np.minimum(lows, -fitted.high), alone) if apart else (lows + V0, joint)
         starts = max((1 - gamma) * float(V0.std()), 1e-9)
-        return cls(float(lows.min()) - spread, max((1 - gamma) * spread, 1e-9), len(z), starts, apart)
+        return cls(
+            give_up=float(lows.min()) - spread, spread=max((1 - gamma) * spread, 1e-9), rollouts=len(z), starts=starts,
+            apart=apart,
+        )  # fmt: skip
 
 
 def pilot_queries(budget: int, gamma: float) -> int:
@@ -132,7 +135,7 @@ def lower_bound(
         visited.append(done.visited)
         spent, made = simulator.queries - before, made + len(steps)
     if not z:  # no rollout fitted
-        return Lower(0.0, 0.0, made, spent, simulator.initial(1))
+        return Lower(bound=0.0, mean=0.0, rollouts=made, queries=spent, visited=simulator.initial(1))
     lowest = (1 - gamma) * (pilot.give_up - (1 - q) * fitted.high)  # one step may overshoot by (1 - q) V
     normalised, start, mean = np.concatenate(z), 0.0, 0.0
     if pilot.apart:

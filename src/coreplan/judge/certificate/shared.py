@@ -35,8 +35,9 @@ class Estimate:
     def of(cls, pilot: Evidence) -> Estimate:
         """By policy iteration in the plug-in model."""
         bets = Bets(
-            np.full(pilot.rho + 1, _MEAN), np.zeros(pilot.rho + 1), np.zeros(pilot.rho + 1), math.inf, 1.0
-        )
+            lam=np.full(pilot.rho + 1, _MEAN), doubt=np.zeros(pilot.rho + 1), floor=np.zeros(pilot.rho + 1),
+            ceiling=math.inf, log_target=1.0,
+        )  # fmt: skip
         found = pilot.solve(bets, np.zeros(pilot.rho + 1))
         x = pilot.outcomes(found.q)[0]
         mean = np.bincount(pilot.unit, x) / pilot.count
@@ -120,5 +121,7 @@ class KnownUpper:
             float(self.estimate.q.max()) * (1 + 1e-6), 1e-9
         )  # all that V(x0) can be, since q* is known
         bet = min(math.sqrt(2 * L / _DRAWS) / max(float(self.estimate.sigma[-1]), 1e-9), 0.95 / ceiling)
-        bets = Bets(np.full(rho + 1, bet), np.zeros(rho + 1), np.zeros(rho + 1), ceiling, L)
+        bets = Bets(
+            lam=np.full(rho + 1, bet), doubt=np.zeros(rho + 1), floor=np.zeros(rho + 1), ceiling=ceiling, log_target=L
+        )  # fmt: skip
         return min(evidence.solve(bets, np.append(np.zeros(rho), L)).value, 1.0), self.samples

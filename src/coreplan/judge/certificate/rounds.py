@@ -118,7 +118,9 @@ def certify(
     basis = Basis.of(problem, core)
     require_room(problem, basis, budget)
     simulator = Simulator(problem, core, key_of(seed), lane=Lane.CERTIFICATE)
-    rounds = _Rounds(simulator, basis, policy, theta, confidence, as_generator(seed), budget)
+    rounds = _Rounds(
+        simulator, basis, policy, theta=theta, confidence=confidence, rng=as_generator(seed), budget=budget
+    )  # fmt: skip
     if target is None:
         pilot = rounds.first(int(_PILOT * budget))
         return rounds.round(pilot, 1.0 - confidence, budget, None)
@@ -175,7 +177,7 @@ class _Rounds:
             return KnownUpper(self.basis, pilot, self.gamma, alpha)
         if self.basis.independent and self.theta is None:
             return SharedUpper(self.basis, pilot, self.gamma, alpha)
-        return FittedUpper(self.basis, pilot, self.gamma, alpha, self.theta, self.rng)
+        return FittedUpper(self.basis, pilot, gamma=self.gamma, alpha=alpha, theta=self.theta, rng=self.rng)
 
     def plan(
         self, pilot: Transitions, alpha: float, budget: int
