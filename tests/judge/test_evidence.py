@@ -242,6 +242,11 @@ def test_a_target_out_of_reach_is_refused_with_the_queries_it_would_take():
         certify(problem, None, near_optimal(problem), queries=5000, target=0.01)
 
 
+def test_a_target_may_take_the_whole_budget_and_no_more():
+    problem = coreplan.make("river-swim")
+    assert certify(problem, None, near_optimal(problem), queries=4000, target=0.9).queries <= 4000
+
+
 @pytest.mark.parametrize("target", [0.0, -0.1, 1.5, "much", np.nan])
 def test_bad_targets(target):
     problem = coreplan.make("random-linear")

@@ -40,7 +40,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "tune": ("tune", "river-swim", "--epsilon", "0.1"),
     "check": ("check", "river-swim", "--queries", "300"),
-    "certify": ("certify", "run", "--queries", "2000"),
+    "certify": ("certify", "run", "--queries", "4000", "--target", "0.9"),
     "act": ("act", "run", "--state", "0"),
     "export": ("export", "run", "--numpy", "policy.py"),
     "report": ("report", "run", "--out", "page.html"),

@@ -24,7 +24,7 @@ _C = 0.85  # c in q = gamma^c; 0 never stops. Variance x length is least at 1, b
 _LONGEST = 8.0  # the longest rollout, in mean lengths; one in three thousand is longer and is abandoned
 _PILOT = 0.06  # the pilot's part of the budget; more if there are few queries, so that it has some rollouts
 _STARTS = 100_000  # initial states for V(x_0), which are no queries
-_WORTH = 0.8  # V(x_0) is estimated by itself if outcomes spread less than this without it, since each half has half the risk
+_BET = 0.9  # about the largest part of the wealth that a bet may lose
 _KEEP = 300  # states kept per step
 
 
@@ -80,19 +80,34 @@ class Pilot:
 
     @classmethod
     def run(
-        cls, simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, rng: np.random.Generator
+        cls, simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, rng: np.random.Generator,
+        then: int, alpha: float,
     ) -> Pilot:  # fmt: skip
-        """From at most `budget` queries."""
+        """From at most `budget` queries, for a bound from `then` more at risk `alpha`.
+
+        Without V(x_0) outcomes spread less, but reach down to -V, where a rollout is given up: that limits bets, and pays
+        only with many rollouts.
+        """
         gamma = simulator.problem.discount
-        steps = lengths(budget, continuing(gamma), rng)
-        z, lows, _, V0 = rollouts(simulator, policy, fitted, steps, -math.inf, rng, apart=True)
-        joint, alone = float((z + V0).std()), float(z.std())
-        apart = alone < _WORTH * joint
-        lows, spread = (np.minimum(lows, -fitted.high), alone) if apart else (lows + V0, joint)
-        starts = max((1 - gamma) * float(V0.std()), 1e-9)
+        q = continuing(gamma)
+        z, lows, _, V0 = rollouts(
+            simulator, policy, fitted, lengths(budget, q, rng), -math.inf, rng, apart=True
+        )
+        n, starts = max(then * (1 - q), 1.0), float(V0.std())
+
+        def option(z: FloatArray, lows: FloatArray, alpha: float) -> tuple[float, float, float]:
+            spread = float(z.std())
+            give_up = float(lows.min()) - spread
+            reach = float(z.mean()) - give_up + (1 - q) * fitted.high
+            return predicted_distance(spread, reach, n, alpha), give_up, spread
+
+        joint = option(z + V0, lows + V0, alpha)
+        alone = option(z, np.minimum(lows, -fitted.high), alpha / 2)
+        apart = alone[0] + predicted_distance(starts, fitted.high, _STARTS, alpha / 2) < joint[0]
+        _, give_up, spread = alone if apart else joint
         return cls(
-            give_up=float(lows.min()) - spread, spread=max((1 - gamma) * spread, 1e-9), rollouts=len(z), starts=starts,
-            apart=apart,
+            give_up=give_up, spread=max((1 - gamma) * spread, 1e-9), rollouts=len(z),
+            starts=max((1 - gamma) * starts, 1e-9), apart=apart,
         )  # fmt: skip
 
 
@@ -110,6 +125,16 @@ def predicted_width(spread: float, queries: int, alpha: float, gamma: float) -> 
     return spread * math.sqrt(2 * math.log(1 / alpha) / max(queries * (1 - continuing(gamma)), 1.0))
 
 
+def predicted_distance(spread: float, reach: float, n: float, alpha: float) -> float:
+    """About how far a bound from n outcomes lies below their mean, which is `reach` above the least outcome possible.
+
+    The best bet is sqrt(2 log(1/alpha) / n) / spread, or the largest that the least outcome leaves.
+    """
+    L = math.log(1 / alpha)
+    bet = min(math.sqrt(2 * L / n) / max(spread, 1e-12), _BET / max(reach, 1e-12))
+    return L / (bet * n) + bet * spread**2 / 2
+
+
 def lower_bound(
     simulator: Simulator, policy: SoftmaxPolicy, fitted: Values, budget: int, alpha: float,
     rng: np.random.Generator, pilot: Pilot | None = None,
@@ -123,7 +148,8 @@ def lower_bound(
     q, longest = continuing(gamma), _longest(gamma)
     before = simulator.queries
     if pilot is None:
-        pilot = Pilot.run(simulator, policy, fitted, pilot_queries(budget, gamma), rng)
+        tried = pilot_queries(budget, gamma)
+        pilot = Pilot.run(simulator, policy, fitted, tried, rng, budget - tried, alpha)
     spent = simulator.queries - before
     planned, made = max(int((budget - spent) * (1 - q)), 1), pilot.rollouts
     z: list[FloatArray] = []

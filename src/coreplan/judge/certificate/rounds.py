@@ -185,9 +185,9 @@ class _Rounds:
         """What the rest will cost, after a pilot of rollouts; `alpha` is the risk of each bound."""
         simulator = self.simulator
         upper, values = self.upper(pilot, alpha), PolicyValues.of(self.basis, pilot, self.gamma, self.policy)
-        left = budget - simulator.queries
+        half = max((budget - simulator.queries) // 2, 4)  # about what the lower bound will have
         tried = Pilot.run(
-            simulator, self.policy, values, pilot_queries(max(left // 2, 4), self.gamma), self.rng
+            simulator, self.policy, values, pilot_queries(half, self.gamma), self.rng, half, alpha
         )
         middle = max((budget - simulator.queries) // 2, 1)
         x = pilot.rewards + self.gamma * best_scores(pilot.phi, upper.theta)
@@ -203,8 +203,9 @@ class _Rounds:
         least = PER_PAIR // 3 * len(self.basis.J)
         pilot = self.first(max(int(_PILOT * min(budget, _PILOT_OF)), min(least, budget // 4)))
         for number, part in enumerate(_RISKS):
-            risk, left = part * (1.0 - self.confidence), budget - self.simulator.queries
+            risk = part * (1.0 - self.confidence)
             plan = self.plan(pilot, risk / 2, min(budget, self.simulator.queries + _PILOT_OF))
+            left = budget - self.simulator.queries
             few = _FEW * rollouts_at_least(self.gamma) + (0 if self.known else PER_PAIR * len(self.basis.J))
             wanted = max(plan[3].queries_for(target), min(few, left))
             expected = self.simulator.queries + wanted
