@@ -39,7 +39,7 @@ def drawn(problem):
     return dataclasses.replace(problem, model=model)
 
 
-def fallen(problem, runs=12):
+def fallen(problem, runs=6):
     """How many runs end with their accuracy reached and the way along the edge, which is the worse one."""
     found = [coreplan.plan(problem, epsilon="1%", budget=20_000, seed=s, reality=0) for s in range(runs)]
     return sum(run.status is Status.REACHED and run.policy.theta[0] > run.policy.theta[1] for run in found)
@@ -51,7 +51,7 @@ def test_a_rare_fall_on_the_path_is_found(windy, monkeypatch):
     problem = drawn(cliff(0.06, windy))
     assert fallen(problem) == 0
     monkeypatch.setattr(unseen, "CHANCE", 0.0)  # nothing is hunted for
-    assert fallen(problem) >= 2
+    assert fallen(problem) >= 1
 
 
 def test_what_may_be_unseen_is_said():
@@ -61,7 +61,7 @@ def test_what_may_be_unseen_is_said():
     assert run.queries < 12 * 192  # the other pairs are asked less
 
 
-def mean_sub(noise, seeds=range(8)):
+def mean_sub(noise, seeds=range(5)):
     problem = coreplan.make("river-linear")
     plans = [plan(problem, planner=PlugIn(noise=noise), budget=2000, seed=s) for s in seeds]
     assert {p.queries for p in plans} == {2000} or noise == "sobol"
@@ -70,7 +70,7 @@ def mean_sub(noise, seeds=range(8)):
 
 @pytest.mark.parametrize("noise", ["sobol", "independent"])
 def test_asking_where_noise_decides_loses_less(noise, monkeypatch):
-    """Eight fixed seeds; benchmarks/results/plug_in.md has thirty, and there it is half of the loss or less."""
+    """Five fixed seeds; benchmarks/results/plug_in.md has thirty, and there it is half of the loss or less."""
     weighted, plans = mean_sub(noise)
     assert all(p.stored.n < 100 for p in plans)  # unequal numbers: some pair has fewer than 2000 / 20
     monkeypatch.setattr(plug_in, "weighted", lambda *args, **kwargs: None)

@@ -51,3 +51,15 @@ def test_the_pairs_that_vary_share_their_queries():
     assert unseen.goals(np.full(6, 1e9), his, counts, ~steady | True).tolist() == [192] * 6
     assert (unseen.goals(np.full(6, np.inf), his, counts, steady & False) == 56).all()
     assert unseen.goals(ours, his, np.full(6, 300), steady).tolist() == [300] * 6
+
+
+def test_where_noise_is_shared_the_pairs_that_vary_stay_equal():
+    """If 56 on average do not suffice; where they do, as with independent noise."""
+    steady = np.array([True, False, False, False])
+    ours, his, counts = np.array([1000.0, 1000.0, 30.0, 60.0]), np.zeros(4), np.array([8, 8, 8, 16])
+    assert unseen.goals(ours, his, counts, steady, shared=True).tolist() == [192, 56, 56, 56]
+    assert unseen.goals(ours, his, counts, steady, shared=False).tolist() == [192, 78, 30, 60]
+    more = np.array([8, 80, 8, 80])
+    assert unseen.goals(ours, his, more, steady, shared=True).tolist() == [192, 80, 56, 80]
+    little = np.array([1000.0, 100.0, 8.0, 60.0])
+    assert unseen.goals(little, his, counts, steady, shared=True).tolist() == [192, 100, 8, 60]

@@ -78,15 +78,20 @@ def fewest_met(sampled: SampledModel, lift: Lift, solution: FixedPoint) -> int:
     return 0 if met is None or not (met >= MET).any() else int(sampled.counts[met >= MET].min())
 
 
-def goals(ours: FloatArray, his: FloatArray, counts: IntArray, steady: NDArray[np.bool_]) -> IntArray:
+def goals(
+    ours: FloatArray, his: FloatArray, counts: IntArray, steady: NDArray[np.bool_], shared: bool = False
+) -> IntArray:
     """The samples that each pair should have, `[m]`, given what is needed on both paths.
 
     Pairs that never varied (`steady`) are asked up to `HUNTED` times. The others `VARIED` times; on our path up to
-    `HUNTED` times where others of them need less, so that they have `VARIED` on average at most.
+    `HUNTED` times where others of them need less, so that they have `VARIED` on average at most. If they need more on
+    average and their noise is `shared`, all have `VARIED`: errors that they share cancel at equal numbers only.
     """
     need = np.maximum(np.minimum(ours, HUNTED), np.minimum(his, np.where(steady, HUNTED, VARIED)))
     need = np.maximum(np.ceil(need).astype(np.int64), counts)
     varied, total = ~steady, VARIED * int((~steady).sum())
+    if shared and need[varied].sum() > total:
+        return np.where(varied, np.maximum(VARIED, counts), need)
     low, high = VARIED, HUNTED
     while low < high:
         level = (low + high + 1) // 2

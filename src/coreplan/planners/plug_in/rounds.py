@@ -22,12 +22,13 @@ def hunted(
 ) -> IntArray:  # fmt: skip
     """The pairs to ask before a solution is believed, since they may hide what loses more than `target`; none if none may.
 
-    Every pair is asked `first` times. No number of samples is more than doubled at once: the policy may change.
+    Every pair is asked `first` times. No number of samples is more than doubled at once: the policy may change. Noise that
+    pairs share is quasi-random, and to be `balanced`.
     """
     counts = sampled.counts
     open_ = counts < np.where(steady, unseen.HUNTED, unseen.VARIED)
     ours, his = unseen.needed(sampled, lift, solution, target, open_)
-    goals = np.maximum(unseen.goals(ours, his, counts, steady), first)
+    goals = np.maximum(unseen.goals(ours, his, counts, steady, balanced), first)
     goals = np.minimum(goals, np.maximum(2 * counts, first))
     return in_turn(counts, np.array([to_balance(int(n)) for n in goals]) if balanced else goals)
 
