@@ -52,14 +52,21 @@ def naive(problem, T, beta=None, seed=0):
         answers = simulator.answer(Ask(core_index=np.arange(len(core)), n_initial=1, sweep=t - 1))
         phi, allowed = dense_phi(answers.next_features, d), available(answers.next_features)
         k = np.arange(1, t)
-        mean = (k @ np.array(thetas)) / k.sum() if thetas else np.zeros(d)
-        span = np.ptp(Phi @ mean)
-        logits = phi @ (mean * (10 * t**2 / span if span > 0 else 1.0))
         if beta is not None:
             logits = beta * (phi @ np.sum(thetas, axis=0)) if thetas else np.zeros(phi.shape[:2])
-        p = np.where(allowed, np.exp(logits - np.where(allowed, logits, -np.inf).max(1, keepdims=True)), 0.0)
-        p /= p.sum(1, keepdims=True)
-        V = np.clip((p * np.where(allowed, phi @ theta, 0.0)).sum(1), 0, H)
+            p = np.where(
+                allowed, np.exp(logits - np.where(allowed, logits, -np.inf).max(1, keepdims=True)), 0.0
+            )
+            p /= p.sum(1, keepdims=True)
+            V = np.clip((p * np.where(allowed, phi @ theta, 0.0)).sum(1), 0, H)
+        elif thetas:  # W_t - W_{t-1} over the weight t - 1, with W the largest weighted sum
+            W = [
+                np.where(allowed, phi @ (k[: len(s)] @ s), -np.inf).max(1) if len(s) else np.zeros(len(phi))
+                for s in (np.array(thetas), np.array(thetas[:-1]))
+            ]
+            V = (W[0] - W[1]) / (t - 1)
+        else:
+            V = np.zeros(len(phi))
         target = np.linalg.lstsq(Phi, answers.rewards + gamma * V, rcond=1e-10)[0]
         step = 1.0 if beta is not None else min(1.0, math.sqrt(H / t))
         theta = theta + step * (target - theta)
@@ -85,7 +92,9 @@ FAULTS = {
     "discount dropped": ("rewards[i] + hyper.gamma * V", "rewards[i] + V"),
     "equal weights": ("weight = 2.0 / (t + 1.0)", "weight = 1.0 / t"),
     "no smaller steps": ("    return min(most, np.sqrt(", "    return max(most, np.sqrt("),
-    "t instead of t^2": ("SHARPNESS * t * t / span", "SHARPNESS * t / span"),
+    "half the sum": ("S = 0.5 * t * score", "S = 0.25 * t * score"),
+    "the last theta twice": ("S - score(phi, i, a, theta)", "S - 2.0 * score(phi, i, a, theta)"),
+    "greedy value": ("return now - before", "return now"),
 }
 
 

@@ -14,6 +14,7 @@ from coreplan.run import loop, stepping
 from coreplan.theory import verify
 from coreplan.theory.claims import CLAIMS, main_theorem
 from helpers.claim_faults import FAULTS
+from helpers.last_policy_faults import LAST_POLICY
 from helpers.mutants import mutant
 
 
@@ -25,7 +26,7 @@ def test_every_claim_holds(group):
         assert row.holds, row
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.group}: {f.row}")
+@pytest.mark.parametrize("fault", [*FAULTS, *LAST_POLICY], ids=lambda f: f"{f.group}: {f.row}")
 def test_a_fault_fails_its_row(fault, tmp_path, monkeypatch):
     fault.install(monkeypatch, tmp_path)
     failed = [row.claim for row in CLAIMS[fault.group].rows() if not row.holds]
@@ -38,7 +39,9 @@ def test_a_fault_fails_its_row(fault, tmp_path, monkeypatch):
 def test_every_row_has_a_fault():
     for name, group in CLAIMS.items():
         for row in group.rows():
-            assert any(f.group == name and row.claim.startswith(f.row) for f in FAULTS), row.claim
+            assert any(f.group == name and row.claim.startswith(f.row) for f in [*FAULTS, *LAST_POLICY]), (
+                row.claim
+            )
 
 
 @pytest.mark.long

@@ -134,29 +134,33 @@ def mean_backup(problem: Problem, run: Sweeps, beta: float, t: int) -> tuple[Flo
     """(Phi E[theta_t | past], T^pi_t Q_{t-1}), both `[Z]`; every next state is given to the planner's own `tell`."""
     e, core = Enumerated.of(problem), CoreSet.of(problem)
     planner = CoreMirror(beta=beta).resolve(CoreSetup.with_core(problem, core, NO_LIMIT))
+    mean = expected_theta(problem, e, planner, run.thetas[t - 1], run.Thetas[t - 1], t)
+    pi = e.softmax(run.Thetas[t - 1], beta)
+    return e.Phi @ mean, e.r + e.discount * (e.P @ (e.M(pi) @ (e.Phi @ run.thetas[t - 1])))
+
+
+def expected_theta(
+    problem: Problem, e: Enumerated, planner: CoreMirror, theta: FloatArray, mean: FloatArray, t: int
+) -> FloatArray:
+    """E[theta_t] `[d]` given theta_{t-1} and the planner's `mean`, for core features that are unit vectors."""
     table, rng = problem.tabular(), np.random.default_rng(0)  # type: ignore[misc]
-    rows, mean = np.arange(e.m), np.zeros(e.m)
+    rows, expected = np.arange(e.m), np.zeros(e.m)
     P, r = np.asarray(e.P[e.rows]), e.r[e.rows]
     for x in range(e.X):  # all core pairs lead to x at once: q_j depends only on the next state of pair j
         state = planner.init(rng)
-        state.theta[:], state.mean[:] = run.thetas[t - 1], run.Thetas[t - 1]
+        state.theta[:], state.mean[:] = theta, mean
         state.sweeps[0] = t - 1
         states = np.repeat(table.states[x : x + 1], e.m, axis=0)
         phi = checked(problem.features, states)
-        state = planner.tell(
-            state,
-            Answers(
-                ask=Ask(core_index=rows),
-                rewards=r,
-                next_states=states,
-                next_features=phi,
-                initial_features=checked(problem.features, states[:1]),
-            ),
-            rng,
+        answers = Answers(
+            ask=Ask(core_index=rows),
+            rewards=r,
+            next_states=states,
+            next_features=phi,
+            initial_features=checked(problem.features, states[:1]),
         )
-        mean += P[:, x] * state.theta  # the core features are unit vectors: theta_j belongs to pair j
-    pi = e.softmax(run.Thetas[t - 1], beta)
-    return e.Phi @ mean, e.r + e.discount * (e.P @ (e.M(pi) @ (e.Phi @ run.thetas[t - 1])))
+        expected += P[:, x] * planner.tell(state, answers, rng).theta  # theta_j belongs to pair j
+    return expected
 
 
 @group(

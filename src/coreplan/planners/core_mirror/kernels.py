@@ -1,8 +1,8 @@
 """CoreMirror's kernels in compiled code: one sweep over the core set.
 
-`tell` follows docs/core-mirror.md: the policy pi_t, one sampled Bellman backup for every core pair, theta_t from the
-backups and the core features, and the weighted sum of thetas that defines the next policy. In addition, `watch` looks for
-features with large coefficients over the core features.
+`tell` follows docs/core-mirror.md: what the largest sum of values has gained (with a constant rate: the value of the policy
+pi_t), one sampled Bellman backup for every core pair, theta_t from the backups and the core features, and the weighted sum of
+thetas that defines the next policy. In addition, `watch` looks for features with large coefficients over the core features.
 """
 
 from __future__ import annotations
@@ -127,15 +127,16 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
     b = scale_of(t, mean, hyper, core)
     watch(t, state, hyper, initial_phi, next_phi, scratch)
 
-    # q_j = r_j + gamma V(y_j) with V = sum_a pi_t(a|y) phi(y, a).theta_{t-1}
+    # q_j = r_j + gamma V(y_j); with beta V = sum_a pi_t(a|y) phi(y, a).theta_{t-1}, else what the largest sum has gained
+    fixed = hyper.beta > 0.0
     total[:] = 0.0
     count[:] = 0.0
     for i in range(core_index.shape[0]):
-        softmax(next_phi, i, mean, b, p)
-        V = 0.0
-        for a in range(p.shape[0]):
-            if p[a] > 0.0:  # a forbidden action scores minus infinity
-                V += p[a] * score(next_phi, i, a, theta)
+        V = (
+            mean_value(next_phi, i, mean, b, theta, p)
+            if fixed
+            else gain(t, next_phi, i, mean, theta, p.shape[0])
+        )
         V = min(max(V, 0.0), most)
         total[core_index[i]] += rewards[i] + hyper.gamma * V
         count[core_index[i]] += 1.0
@@ -157,6 +158,34 @@ def tell(u, state, hyper, core, core_index, rewards, initial_phi, next_phi, scra
             mean[l] += theta[l]
         else:
             mean[l] += weight * (theta[l] - mean[l])
+
+
+@njit(cache=True, nogil=True)
+def mean_value(phi, i, mean, b, theta, p):
+    """sum_a pi(a|y_i) phi(y_i, a).theta with pi = softmax(b phi.mean); `p [A]` is overwritten."""
+    softmax(phi, i, mean, b, p)
+    V = 0.0
+    for a in range(p.shape[0]):
+        if p[a] > 0.0:  # a forbidden action scores minus infinity
+            V += p[a] * score(phi, i, a, theta)
+    return V
+
+
+@njit(cache=True, nogil=True)
+def gain(t, phi, i, mean, theta, A):
+    """(max_a S_t - max_a S_{t-1}) / (t - 1) at y_i, with S_t = sum of k Q_k over k < t: between two values of Q_{t-1}.
+
+    S_t is t (t - 1) / 2 times the mean; both maxima are taken of S divided by t - 1.
+    """
+    if t == 1:
+        return 0.0
+    now, before = -np.inf, -np.inf
+    for a in range(A):
+        if is_available(phi, i, a):
+            S = 0.5 * t * score(phi, i, a, mean)
+            now = max(now, S)
+            before = max(before, S - score(phi, i, a, theta))
+    return now - before
 
 
 @njit(cache=True, nogil=True)

@@ -29,24 +29,26 @@ class CoreMirror(Planner):
 
     Each sweep asks for one fresh next state y_j of every core pair, uses it once and forgets it:
 
-        pi_t = softmax(b_t Phi mean),  mean = the average of theta_1..theta_{t-1}, with weight k for theta_k
-        q_j = r_j + gamma sum_a pi_t(a|y_j) phi(y_j, a).theta_{t-1}
+        A_t = t (t-1)/2 Phi mean,  mean = the average of theta_1..theta_{t-1}, with weight k for theta_k
+        q_j = r_j + gamma (max_a A_t(y_j, a) - max_a A_{t-1}(y_j, a)) / (t-1)
         theta_t = theta_{t-1} + s_t (pinv(Phi~) q - theta_{t-1})
 
-    Here b_t is 10 t^2 divided by the span of the mean's values at the core pairs, the sum over a (the value of y_j) is
-    clipped to [0, 1/(1 - gamma)], and s_t is 1 for the first 1/(1 - gamma) sweeps, then falls as 1/sqrt(t). Of Algorithm 1
-    it keeps the queries at core pairs only, Q = Phi theta, V = pi.Q, and a softmax of a weighted sum of thetas; the descent
-    on theta is replaced by one sampled Bellman backup, and there is no lambda. It needs thousands of times fewer queries
-    than Algorithm 1, and about two to five times as many as planners that store their samples. It is weak as long as value
-    has not spread: each sweep carries it by one step only.
+    The policy is softmax(b_t Phi mean), where b_t is 10 t^2 divided by the span of the mean's values at the core pairs. The
+    value of y_j, a difference of maxima, is clipped to [0, 1/(1 - gamma)], and s_t is 1 for the first 1/(1 - gamma) sweeps,
+    then falls as 1/sqrt(t). Of Algorithm 1 it keeps the queries at core pairs only, Q = Phi theta, and a softmax of a
+    weighted sum of thetas; the descent on theta is replaced by one sampled Bellman backup, and there is no lambda. It needs
+    thousands of times fewer queries than Algorithm 1, and about two to five times as many as planners that store their
+    samples. It is weak as long as value has not spread: each sweep carries it by one step only. For a linear MDP whose
+    features are convex combinations of linearly independent core features the last policy has a bound of order H^2 sqrt(log
+    m / T), H = 1/(1 - gamma) (docs/core-mirror.md).
 
     Parameters
     ----------
     output: "softmax" is the last policy, "greedy" its limit at infinite scale. "random" is pi_J with J uniform on 1..T, for
         which the bound of docs/core-mirror.md holds; it needs `beta`.
     beta: a constant rate: pi_t = softmax(beta sum_{k<t} Phi theta_k). It has a bound, H/T + log A/(beta T) +
-        beta H^3/4 with H = 1/(1 - gamma), for a linear MDP whose features are convex combinations of linearly independent
-        core features. No bound is known for the default schedule, which is better in practice by orders of magnitude.
+        beta H^3/4 on its mean policy, in the same setting. Values are then those of pi_t, sum_a pi_t(a|y) phi(y, a).theta_{t-1}.
+        The default schedule is better in practice by orders of magnitude.
     step: a constant s_t. The default is the schedule above (1 with `beta`), but at most 4 divided by the largest l1-norm of
         a feature's coefficients over the core features seen so far, since an ill-conditioned core set amplifies noise.
     allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. The latter
