@@ -12,10 +12,10 @@ import coreplan
 from coreplan import CoreSet, InputError, certify
 from coreplan.judge import optimal_values
 from coreplan.judge.certificate import evidence
-from coreplan.judge.certificate.design import designed
+from coreplan.judge.certificate.design import Estimate, designed
 from coreplan.judge.certificate.evidence import Bets, Evidence, largest_bets
 from coreplan.judge.certificate.first_half import Basis
-from coreplan.judge.certificate.shared import Estimate, SharedUpper, shared_bound
+from coreplan.judge.certificate.shared import SharedUpper, shared_bound
 from coreplan.simulate import Simulator
 from helpers.mutants import mutant
 from helpers.policies import near_optimal, uniform
@@ -124,17 +124,27 @@ def test_slopes_are_those_of_finite_differences():
         )
 
 
+def without_floors(bets, gamma):
+    """Bets that no floor helps or hides."""
+    floor = np.zeros_like(bets.floor)
+    return dataclasses.replace(
+        bets, floor=floor, lam=np.minimum(bets.lam, largest_bets(floor, bets.ceiling, gamma))
+    )
+
+
 def bounds(module, runs, n=1500):
     """Bounds at 60% confidence from one design and fresh samples, and the optimum."""
     problem, basis, simulator, _, pilot = setting("river-swim", n=1200)
     table, gamma = problem.tabular(), problem.discount
     optimum = (1 - gamma) * table.nu0 @ optimal_values(table, gamma)[0]
-    estimate, found = Estimate.of(pilot), []
-    design = designed(pilot, estimate.q, estimate.kappa, estimate.sigma, n, 0.4, 15)
+    found = []
+    design = designed(pilot, Estimate.of(pilot), n, 0.4, 15)
     for _ in range(runs):
         fresh = basis.draw(simulator, np.arange(n) % len(basis.J))
         mine = module.Evidence(fresh, basis.inverse, gamma)
-        bets = module.Bets(*(getattr(design.bets, f.name) for f in dataclasses.fields(Bets)))
+        bets = module.Bets(
+            *(getattr(without_floors(design.bets, gamma), f.name) for f in dataclasses.fields(Bets))
+        )
         found.append(shared_bound(design, bets, mine))
     return np.array(found), optimum
 
@@ -153,10 +163,43 @@ def test_a_ceiling_that_is_reached_proves_nothing():
     """Bets are fair only if V* is below the ceiling: where q passes it, the bound is 1."""
     e = setting()[4]
     estimate = Estimate.of(e)
-    design = designed(e, estimate.q, estimate.kappa, estimate.sigma, 2000, 0.05, 5)
+    design = designed(e, estimate, 800, 0.05, 5)
     assert shared_bound(design, design.bets, e) < 1.0
     low = dataclasses.replace(design.bets, ceiling=float(estimate.q.max()) * 0.9)
     assert shared_bound(design, low, e) == 1.0
+
+
+def test_where_the_ceiling_is_reached_a_higher_one_has_a_part_of_the_risk():
+    """A pilot that is too small by chance costs width, not the bound."""
+    problem, basis, simulator, samples, _ = setting("river-linear:L=4", n=4000)
+    upper = SharedUpper(basis, samples, problem.discount, 0.025)
+    upper.excess(8000)
+    estimate = float(upper.estimate.q.max())
+    low = dataclasses.replace(upper.design.bets, ceiling=1.02 * estimate)
+    upper.design = dataclasses.replace(upper.design, bets=low)
+    for spare, ceiling, risk in ((False, 1.02, 0.9 * 0.025), (True, 1.08, 0.1 * 0.025)):
+        bets = upper.bets(8000, spare=spare)
+        assert bets.ceiling == pytest.approx(ceiling * estimate) and np.exp(
+            -bets.log_target
+        ) == pytest.approx(risk)
+        assert (bets.lam <= largest_bets(bets.floor, bets.ceiling, problem.discount)).all()
+    upper.design = dataclasses.replace(upper.design, bets=dataclasses.replace(low, ceiling=1.05 * estimate))
+    fresh = upper.bound(simulator, 8000)
+    alone = shared_bound(upper.design, upper.bets(8000), Evidence(fresh[1], basis.inverse, problem.discount))
+    assert alone == 1.0 and 0.1386 < fresh[0] < 0.3
+
+
+def test_limits_fit_what_the_bound_leaves():
+    """At every corner q is below the ceiling, and no floor but those of a few is in the way; on fresh samples."""
+    problem, basis, simulator, samples, _ = setting("river-linear:L=4", n=8000, seed=3)
+    upper = SharedUpper(basis, samples, problem.discount, 0.025)
+    upper.excess(16000)
+    _, fresh = upper.bound(simulator, 16000)
+    e, d = Evidence(fresh, basis.inverse, problem.discount), upper.design
+    found = [e.solve(d.bets, d.bets.wealth(d.knot, group)) for group in d.groups]
+    assert max(f.q.max() for f in found) < d.bets.ceiling < 1.3 * upper.estimate.q.max()
+    lowest = np.min([f.q for f in found], axis=0)
+    assert (d.bets.floor[:-1] > 0.8 * lowest).all() and (d.bets.floor[:-1] <= lowest + 1e-9).all()
 
 
 def test_samples_that_may_share_noise_are_refused():

@@ -8,22 +8,59 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...base import FloatArray, IntArray
-from .evidence import Bets, Evidence, Slopes, largest_bets
+from .evidence import Bets, Evidence, Slopes, Solved, largest_bets
 
+_MEAN = 1e-6  # a bet so small that the root for it is the mean
 _SINGLES = 24  # units that are corners by themselves; the others are raised together, in groups
 _GROUPS = 4
 _STEPS, _RATE = 60, 0.25  # of the descent; the rate falls to a tenth
 _NEWTON, _SETTLED = 12, 1e-5  # policy iteration meanwhile need not be exact
 _SMOOTH = 0.03  # the largest corner is smoothed at this fraction of what the bound is above the estimate
-_ROOM = 1.6  # ceiling and floors are at least so far from the estimates, in units of the largest distance predicted
+_ROOM = 3.0  # the ceiling is at least so many standard errors of the largest q above what is predicted for it
+_AIM = 1.1  # times that for the next step of the descent
 _ROOMS = (0.03, 0.1, 0.3, 1.0)  # where that starts, in units of the largest estimate
+_UNDER = 0.9  # floors are so far above the estimates, in units of the smallest distance predicted for q: never in the way
 _EVEN = (0.0, 0.8)  # how much of the queries is spread evenly where it starts
 _HOPELESS = 3.0  # a predicted bound from which the descent has no chance to come below 1, after a few steps
 _LEAST = 0.1  # the smallest share of a pair, over the average share
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a pilot says of the optimum."""
+
+    value: float
+    q: FloatArray  # [rho]
+    kappa: FloatArray  # [rho], the occupancy of pairs
+    sigma: FloatArray  # [rho + 1], standard deviations of the outcomes of each unit
+    error: float  # the standard error of the largest q
+    samples: int  # of pairs
+
+    @classmethod
+    def of(cls, pilot: Evidence) -> Estimate:
+        """By policy iteration in the plug-in model."""
+        found = plug_in(pilot)
+        x = pilot.outcomes(found.q)[0]
+        mean = np.bincount(pilot.unit, x) / pilot.count
+        square = np.bincount(pilot.unit, (x - mean[pilot.unit]) ** 2)
+        sigma = np.sqrt(square / np.maximum(pilot.count - 1, 1))
+        moves = pilot.moves(found.q, int(found.q.argmax()))
+        return cls(
+            value=found.value, q=found.q, kappa=found.slopes().kappa[:-1], sigma=sigma,
+            error=math.sqrt(float((moves**2) @ (sigma[:-1] ** 2 / pilot.count[:-1]))), samples=pilot.n,
+        )  # fmt: skip
+
+
+def plug_in(pilot: Evidence) -> Solved:
+    """The optimum of the sampled model: with tiny bets and no wealth, roots are means."""
+    none = np.zeros(pilot.rho + 1)
+    bets = Bets(lam=np.full(pilot.rho + 1, _MEAN), doubt=none, floor=none, ceiling=math.inf, log_target=1.0)
+    return pilot.solve(bets, none)
 
 
 @dataclass(frozen=True)
@@ -55,6 +92,13 @@ class Design:
     excess: float  # how far above the estimate the bound is expected to be
 
 
+class Limits(NamedTuple):
+    """What bets rest on: with a low ceiling and high floors there is less to lose."""
+
+    floor: FloatArray  # [rho + 1]
+    ceiling: float
+
+
 @dataclass
 class Descent:
     """The bound predicted for `n` queries from a pilot's samples, as a function of the knobs, and its gradient."""
@@ -65,15 +109,19 @@ class Descent:
     groups: tuple[IntArray, ...]
     n: int
     log_target: float
-
-    room: float  # ceiling and floors are so far from the estimates
+    error: float  # the standard error of the largest q, of pilot and bound together
+    limits: Limits  # a step of the descent leads to those that fit what the last one predicted
 
     def __post_init__(self) -> None:
         self.q = [self.estimate] * len(self.groups)
 
+    @property
+    def most(self) -> float:
+        """H, which no value exceeds."""
+        return 1.0 / (1.0 - self.pilot.gamma)
+
     def bets(self, knobs: Knobs) -> Bets:
-        ceiling = min(float(self.estimate.max()) + self.room, 1.0 / (1.0 - self.pilot.gamma))
-        floor = np.append(np.maximum(self.estimate - self.room, 0.0), 0.0)
+        floor, ceiling = self.limits
         lam = np.minimum(np.exp(knobs.bet), largest_bets(floor, ceiling, self.pilot.gamma))
         return Bets(lam=lam, doubt=knobs.doubt, floor=floor, ceiling=ceiling, log_target=self.log_target)
 
@@ -97,11 +145,24 @@ class Descent:
         for w, f, u, group in zip(weight, found, us, self.groups, strict=True):
             if w > 1e-3:
                 gradient += w * self._gradient(knobs, bets, f.slopes(), u, group)
-        reach = max(float((f.q - self.estimate).max()) for f in found)
-        fits = _ROOM * reach <= self.room or self.room >= 1.0 / (1.0 - self.pilot.gamma)
-        self.next_room = min(max(_ROOM * reach, 0.7 * self.room, 1e-3), 2.0 * self.room)
-        top = top if fits else top + 1.0  # a ceiling that is reached proves nothing
+        highest = max(float(f.q.max()) for f in found)
+        proved = self._ceiling(1.0, highest) <= self.limits.ceiling
+        self.next = self._fitting(found, highest)
+        top = top if proved else top + 1.0  # a ceiling that is reached proves nothing
         return top, gradient / max(float(values.max()) - self.centre, 1e-9)
+
+    def _ceiling(self, times: float, highest: float) -> float:
+        """The least ceiling above a predicted `highest` q, or `times` as far above it, but no more than H."""
+        room = max(_ROOM * self.error, 0.1 * (highest - float(self.estimate.max())), 1e-3 * highest)
+        return min(highest + times * room, self.most)
+
+    def _fitting(self, found: list[Solved], highest: float) -> Limits:
+        """Limits that fit what was predicted at the corners; the ceiling at most twice as far away as it was."""
+        near = np.append(self.estimate, self.centre * self.most)
+        lowest = np.append(np.min([f.q for f in found], axis=0), min(f.value for f in found) * self.most)
+        top = float(self.estimate.max())
+        ceiling = min(self._ceiling(_AIM, highest), top + 2.0 * (self.limits.ceiling - top))
+        return Limits(np.minimum(near + _UNDER * np.maximum(lowest - near, 0.0), ceiling), ceiling)
 
     def _gradient(self, knobs: Knobs, bets: Bets, s: Slopes, u: FloatArray, raised: IntArray) -> FloatArray:
         """The derivatives of one corner's value."""
@@ -132,17 +193,10 @@ def grouped(weight: FloatArray) -> tuple[IntArray, ...]:
     return (*groups, np.array([len(weight)]))
 
 
-def designed(
-    pilot: Evidence,
-    q: FloatArray,
-    kappa: FloatArray,
-    sigma: FloatArray,
-    n: int,
-    alpha: float,
-    steps: int = _STEPS,
-) -> Design:
-    """A design for `n` queries of pairs at risk `alpha`, from the pilot's estimates of q* `[rho]`, of the occupancy `kappa
-    [rho]` of pairs, and of standard deviations `sigma [rho + 1]`."""
+def designed(pilot: Evidence, estimate: Estimate, n: int, alpha: float, steps: int = _STEPS) -> Design:
+    """A design for `n` queries at risk `alpha`; the descent is on samples of the `pilot` that was estimated from."""
+    q, kappa, sigma = estimate.q, estimate.kappa, estimate.sigma
+    error = estimate.error * math.sqrt(1.0 + estimate.samples / n)
     rho, L = pilot.rho, math.log(1 / alpha)
     groups = grouped(np.abs(kappa))
     size = np.empty(rho + 1)
@@ -154,10 +208,8 @@ def designed(
         + 0.5 * np.sqrt(np.abs(kappa)) / np.sqrt(np.abs(kappa)).sum()
         + 0.5 / rho
     )
-    small = np.zeros(rho + 1), np.full(rho + 1, 1e-6)
-    centre = pilot.solve(
-        Bets(lam=small[1], doubt=small[0], floor=small[0], ceiling=math.inf, log_target=L), small[0]
-    ).value
+    here = plug_in(pilot)
+    centre = here.value
 
     def start(even: float, size: FloatArray) -> Knobs:
         share = (1.0 - even) * busy / busy.sum() + even / rho
@@ -165,32 +217,40 @@ def designed(
         return Knobs(np.log(np.append(share, 1.0)), np.log(bet), np.log(2.0 * size - 1.0), np.zeros(rho + 1))
 
     # Units are doubted together, as by a union bound, or those with most of the occupancy by themselves.
-    every, rooms = (size, np.full(rho + 1, rho + 1.0)), [room * float(q.max()) for room in _ROOMS]
-    few = slice(1, None) if rho > 100 else slice(None)
+    every = [size, np.full(rho + 1, rho + 1.0)]
+    most = 1.0 / (1.0 - pilot.gamma)
+    part = slice(1, None) if rho > 100 else slice(None)
+    around = [
+        Limits(np.append(here.q, centre * most), min((1.0 + room) * float(here.q.max()), most))
+        for room in _ROOMS
+    ]
     starts = [
         (
             start(even, doubted),
             Descent(
-                pilot=pilot, centre=centre, estimate=q, groups=groups, n=n, log_target=L, room=room
+                pilot=pilot, centre=centre, estimate=here.q, groups=groups, n=n, log_target=L, error=error, limits=at_first
             ),
         )
-        for even in _EVEN[few] for doubted in every[few] for room in rooms
+        for even in list(_EVEN)[part] for doubted in every[part] for at_first in around
     ]  # fmt: skip
     knobs, descent = min(starts, key=lambda at: at[1](at[0])[0])
-    best, least, room = knobs, math.inf, descent.room
+    best, least, limits = knobs, math.inf, descent.limits
     mean, square = np.zeros((4, rho + 1)), np.zeros((4, rho + 1))
     for t in range(1, steps + 1):
         value, gradient = descent(knobs)
         if value < least:
-            best, least, room = knobs, value, descent.room
+            best, least, limits = knobs, value, descent.limits
         mean, square = 0.8 * mean + 0.2 * gradient, 0.95 * square + 0.05 * gradient**2
         if t == 5 and least > _HOPELESS:
             break
-        descent.room = descent.next_room
+        descent.limits = descent.next
         move = (mean / (1 - 0.8**t)) / (np.sqrt(square / (1 - 0.95**t)) + 1e-4)
         z = knobs.array() - _RATE * (1 - 0.9 * t / steps) * move
         knobs = Knobs(z[0], z[1], np.clip(z[2], -4.0, 12.0), np.clip(z[3], -3.0, 3.0))
-    descent.room = room
+    # The descent looks at some of the pilot's samples; limits are for the estimates q, which all of them gave.
+    ceiling = min(limits.ceiling + float(q.max() - here.q.max()), most)
+    floor = np.append(limits.floor[:-1] + q - here.q, limits.floor[-1] + (estimate.value - centre) * most)
+    descent.limits = Limits(np.minimum(floor, ceiling), ceiling)
     return Design(
         bets=descent.bets(best), knot=np.exp(best.knot), shares=best.shares(), groups=groups,
         excess=max(least - descent.centre, 1e-9),

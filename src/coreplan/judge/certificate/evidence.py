@@ -150,6 +150,12 @@ class Evidence:
         V0, x0 = best_actions(self.phi0, theta)
         return np.concatenate([self.rewards + self.gamma * V, V0]), y, x0
 
+    def moves(self, q: FloatArray, pair: int) -> FloatArray:
+        """By how much the fixed point at `pair` moves with the mean outcome of every pair, `[rho]`; to first order."""
+        y = self.outcomes(q)[1]
+        G = self._next_pairs(1.0 / self.count[self.unit], y)
+        return solved(G, self.gamma, np.eye(1, self.rho, pair)[0], transposed=True)
+
     def _roots(
         self, x: FloatArray, lam: FloatArray, u: FloatArray, times: FloatArray, near: FloatArray
     ) -> FloatArray:

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ...base import FloatArray
 from ...sampled import Transitions
 from ...simulate import Simulator
-from .design import Design, designed
+from .design import Design, Estimate, designed
 from .evidence import Bets, Evidence, largest_bets
 from .first_half import Basis
 
-_MEAN = 1e-6  # a bet so small that the root for it is the mean
 _ROWS = 200  # samples per pair on which the descent looks, if there are few pairs
 _MOST_ROWS = 16_000
 _KNOTS = (1.0, 0.6, 1.6)  # the tangents are tried at multiples of the places chosen: each is a bound
+_SPARE = 0.1  # the part of the risk that is kept for the case that the ceiling is reached
+_HIGHER = 4.0  # times as far above the estimates is the ceiling then
 _DRAWS = 100_000  # initial states, which are no queries
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a pilot says of the optimum."""
-
-    value: float
-    q: FloatArray  # [rho]
-    kappa: FloatArray  # [rho], the occupancy of pairs
-    sigma: FloatArray  # [rho + 1], standard deviations of the outcomes of each unit
-    spread: float  # the largest outcome of a pair minus the smallest
-
-    @classmethod
-    def of(cls, pilot: Evidence) -> Estimate:
-        """By policy iteration in the plug-in model."""
-        bets = Bets(
-            lam=np.full(pilot.rho + 1, _MEAN), doubt=np.zeros(pilot.rho + 1), floor=np.zeros(pilot.rho + 1),
-            ceiling=math.inf, log_target=1.0,
-        )  # fmt: skip
-        found = pilot.solve(bets, np.zeros(pilot.rho + 1))
-        x = pilot.outcomes(found.q)[0]
-        mean = np.bincount(pilot.unit, x) / pilot.count
-        square = np.bincount(pilot.unit, (x - mean[pilot.unit]) ** 2)
-        of_pairs = x[: pilot.n]
-        return cls(
-            value=found.value, q=found.q, kappa=found.slopes().kappa[:-1],
-            sigma=np.sqrt(square / np.maximum(pilot.count - 1, 1)), spread=float(of_pairs.max() - of_pairs.min()),
-        )  # fmt: skip
 
 
 class SharedUpper:
@@ -62,10 +34,10 @@ class SharedUpper:
 
     def excess(self, n: int) -> float:
         """How far above the estimate the bound from `n` queries is expected to be."""
-        rho, e = self.pilot.rho, self.estimate
+        rho = self.pilot.rho
         few = self.pilot.first(min(_ROWS, max(_MOST_ROWS // rho, 4)))
         steps = 60 if rho <= 40 else 25 if rho <= 1500 else 6
-        self.design, self.n = designed(few, e.q, e.kappa, e.sigma, n, self.alpha, steps), n
+        self.design, self.n = designed(few, self.estimate, n, (1.0 - _SPARE) * self.alpha, steps), n
         return self.design.excess
 
     def bound(self, simulator: Simulator, n: int) -> tuple[float, Transitions]:
@@ -75,11 +47,26 @@ class SharedUpper:
         assert self.design is not None
         count = np.maximum((n * self.design.shares).astype(np.int64), 1)
         fresh = self.basis.draw(simulator, np.repeat(np.arange(len(count)), count))
-        b = self.design.bets
-        lam = np.minimum(b.lam * math.sqrt(self.n / n), largest_bets(b.floor, b.ceiling, self.gamma))
-        return shared_bound(
-            self.design, replace(b, lam=lam), Evidence(fresh, self.basis.inverse, self.gamma)
+        evidence = Evidence(fresh, self.basis.inverse, self.gamma)
+        bound = shared_bound(self.design, self.bets(n), evidence)
+        return (
+            bound if bound < 1.0 else shared_bound(self.design, self.bets(n, spare=True), evidence)
         ), fresh
+
+    def bets(self, n: int, spare: bool = False) -> Bets:
+        """The design's bets, for `n` queries; or the `spare` ones, which have a small part of the risk.
+
+        By chance values may reach the ceiling of the design. Then those are used whose ceiling is much higher.
+        """
+        assert self.design is not None
+        b = self.design.bets
+        ceiling, target = b.ceiling, b.log_target
+        if spare:
+            top, most = float(self.estimate.q.max()), 1.0 / (1.0 - self.gamma)
+            ceiling = min(top + _HIGHER * (ceiling - top), most)
+            target = math.log(1.0 / (_SPARE * self.alpha))
+        lam = np.minimum(b.lam * math.sqrt(self.n / n), largest_bets(b.floor, ceiling, self.gamma))
+        return replace(b, lam=lam, ceiling=ceiling, log_target=target)
 
 
 def shared_bound(design: Design, bets: Bets, evidence: Evidence) -> float:
