@@ -26,7 +26,7 @@ def _turned(real: Any) -> Any:
 
     def plan(*args: Any, **named: Any) -> Any:
         policy = real(*args, **named).policy
-        return SimpleNamespace(policy=SimpleNamespace(theta=policy.theta, scale=-policy.scale))
+        return SimpleNamespace(policy=SimpleNamespace(theta=-policy.theta, scale=policy.scale))
 
     return plan
 
@@ -94,8 +94,8 @@ LAST_POLICY = [
         "last_policy",
         "default schedule: gap of",
         LAST + "recorded",
-        changed(scale=lambda f: -f.scale),
-        ("default schedule: its scale",),
+        changed(mean=lambda f: -f.mean),
+        ("default schedule: the planner's mean",),
     ),
     Fault(
         "last_policy",
@@ -140,7 +140,13 @@ LAST_POLICY = [
     Fault("last_policy", MANY, BOUNDS + "curvature", times(1.1), (LARGEST_K,)),
     Fault("last_policy", SCHEDULE, BOUNDS + "lag", times(1.2)),
     Fault("last_policy", "last policy, default schedule: error", LAST + "optimal", _values(0.1)),
-    Fault("last_policy", "last policy, default schedule: its gap", LAST + "plan", _turned),
+    Fault(
+        "last_policy",
+        "last policy, default schedule: its gap",
+        LAST + "plan",
+        _turned,
+        ("last policy, default schedule: error",),
+    ),
     Fault(
         "last_policy",
         "last policy: the uniform",

@@ -1,8 +1,9 @@
 """CoreMirror's kernels in compiled code: one sweep over the core set.
 
 `tell` follows docs/core-mirror.md: what the largest sum of values has gained (with a constant rate: the value of the policy
-pi_t), one sampled Bellman backup for every core pair, theta_t from the backups and the core features, and the weighted sum of
-thetas that defines the next policy. In addition, `watch` looks for features with large coefficients over the core features.
+pi_t), one sampled Bellman backup for every core pair, theta_t from the backups and the core features, and the weighted sum
+of thetas that defines the next policy. In addition, `watch` looks for features with large coefficients over the core
+features.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class CoreMirror(Planner):
     output: "softmax" is the last policy, "greedy" its limit at infinite scale. "random" is pi_J with J uniform on 1..T, for
         which the bound of docs/core-mirror.md holds; it needs `beta`.
     beta: a constant rate: pi_t = softmax(beta sum_{k<t} Phi theta_k). It has a bound, H/T + log A/(beta T) +
-        beta H^3/4 on its mean policy, in the same setting. Values are then those of pi_t, sum_a pi_t(a|y) phi(y, a).theta_{t-1}.
-        The default schedule is better in practice by orders of magnitude.
+        beta H^3/4 on its mean policy, in the same setting. Values are then those of pi_t. The default
+        schedule is better in practice by orders of magnitude.
     step: a constant s_t. The default is the schedule above (1 with `beta`), but at most 4 divided by the largest l1-norm of
         a feature's coefficients over the core features seen so far, since an ill-conditioned core set amplifies noise.
     allocation: "even", or "occupancy": half of the queries go where the policy is estimated to spend its time. The latter
