@@ -42,7 +42,7 @@ class SharedUpper:
 
     def bound(self, simulator: Simulator, n: int) -> tuple[float, Transitions]:
         """The bound from at most `n` fresh queries, and these."""
-        if self.design is None or not 0.75 <= n / self.n <= 1.5:  # bets and ceiling are for about so many
+        if self.design is None or not 0.9 <= n / self.n <= 1.4:  # bets and ceiling are for about so many
             self.excess(n)
         assert self.design is not None
         count = np.maximum((n * self.design.shares).astype(np.int64), 1)
