@@ -168,7 +168,7 @@ def test_no_bound_where_a_sample_breaks_the_bets(share):
     With one core pair kappa is known. A largest sample just below floor + 1 / bet leaves a bound; just above it, none.
     """
     basis, rule, s = nearly_equal(6.0, share)
-    basis = dataclasses.replace(basis, C=basis.C[:1], core=basis.core[:1], frame=Frame(basis.core[:1], 1))
+    basis = dataclasses.replace(basis, frame=Frame(basis.core[:1], 1))
     for by, proved in ((-0.05, True), (0.05, False)):
         largest = rule.floor + 1 / rule.bet + by
         odd = dataclasses.replace(
