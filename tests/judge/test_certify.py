@@ -15,7 +15,7 @@ from coreplan import Certificate, CoreSet, InputError, SoftmaxPolicy, certify
 from coreplan.base import SHARE
 from coreplan.features import one_hot
 from coreplan.judge import optimal_values
-from coreplan.judge.certificate import condition, upper
+from coreplan.judge.certificate import condition
 from coreplan.judge.certificate.first_half import Basis
 from coreplan.problem import Tabular, tabular_model
 from helpers.policies import EXACT, near_optimal, uniform
@@ -184,28 +184,19 @@ def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatc
     assert certify(problem, None, uniform(problem), queries=2000).queries
 
 
-@pytest.mark.parametrize(
-    ("spec", "numbers", "core"),
-    [
-        ("random-linear", 4 * 8 + 1, 8 * 8),
-        ("river-swim", 2 * (2 * 1) + 1, 12 * 12),
-    ],  # dense; sparse with one nonzero
-)
-def test_the_memory_that_is_counted(spec, numbers, core, monkeypatch):
-    """A next and an initial state per query, their features and 4 numbers; 16 per sample of the second half, 5 per pair."""
-    problem, home = coreplan.make(spec), sys.modules["coreplan.judge.certificate.certificate"]
+@pytest.mark.parametrize(("spec", "numbers"), [("random-linear", 4 * 8 + 1), ("river-swim", 2 * (2 * 1) + 1)])
+def test_the_memory_that_is_counted(spec, numbers, monkeypatch):
+    """A next and an initial state per query, with their features and 20 numbers, and six dense systems of the core's size."""
+    problem, home = coreplan.make(spec), sys.modules["coreplan.judge.certificate.limits"]
     basis = Basis.of(problem, CoreSet.of(problem))
-    rho = len(basis.actions)
-    for pairs, steps in ((rho, 5 * rho), (rho - 1, 0)):  # the most pairs that get second-order terms
-        monkeypatch.setattr(home, "_FEW", pairs)
-        needed = 8 * (2 * numbers + 4) * 20_000 + 8 * (steps + 16) * 0.36 * 20_000 + 48 * core
-        for factor, fits in ((1 + 1e-9, True), (1 - 1e-9, False)):
-            monkeypatch.setattr(home, "available_memory", lambda room=factor * needed / SHARE: room)
-            if fits:
-                home._fits(problem, basis, 20_000)
-            else:
-                with pytest.raises(InputError, match=f"about 40,000 states.* {needed / 1e9:.3g} GB; "):
-                    home._fits(problem, basis, 20_000)
+    needed = 8 * (2 * numbers + 20) * 20_000 + 8 * 6 * len(basis.J) ** 2
+    for factor, fits in ((1 + 1e-9, True), (1 - 1e-9, False)):
+        monkeypatch.setattr(home, "available_memory", lambda room=factor * needed / SHARE: room)
+        if fits:
+            home.require_room(problem, basis, 20_000)
+        else:
+            with pytest.raises(InputError, match=f"about 40,000 states.* {needed / 1e9:.3g} GB; "):
+                home.require_room(problem, basis, 20_000)
 
 
 def test_a_theta_of_ones_own():

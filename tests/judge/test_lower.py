@@ -110,7 +110,7 @@ def test_outcomes_are_the_weighted_sums_of_what_was_recorded():
     q = lower.continuing(0.9)
     longest = int(np.ceil(lower._LONGEST / (1 - q)))
     lengths, record = np.array([longest, longest - 1, 3]), []
-    z, _, _ = lower.rollouts(simulator, pi, fitted, lengths, -np.inf, rng, record)
+    z = lower.rollouts(simulator, pi, fitted, lengths, -np.inf, rng, record).z
     want = fitted.values(problem, record[0].states)
     for t, step in enumerate(record, start=1):
         assert step.weight == pytest.approx((0.9 / q) ** (t - 1))
