@@ -186,7 +186,7 @@ def test_what_does_not_fit_into_memory_is_said_before_the_first_query(monkeypatc
 
 @pytest.mark.parametrize(("spec", "numbers"), [("random-linear", 4 * 8 + 1), ("river-swim", 2 * (2 * 1) + 1)])
 def test_the_memory_that_is_counted(spec, numbers, monkeypatch):
-    """A next and an initial state per query, with their features and 20 numbers, and six dense systems of the core's size."""
+    """A next and an initial state per query, with features and 20 numbers, and six dense systems of the core's size."""
     problem, home = coreplan.make(spec), sys.modules["coreplan.judge.certificate.limits"]
     basis = Basis.of(problem, CoreSet.of(problem))
     needed = 8 * (2 * numbers + 20) * 20_000 + 8 * 6 * len(basis.J) ** 2
