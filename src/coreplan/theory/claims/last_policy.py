@@ -29,8 +29,10 @@ SETTINGS = ((0.5, 2, 1), (0.5, 64, 1), (0.95, 2, 1000), (0.95, 64, 1000))  # dis
 
 
 @group(
-    "core-mirror (L1)", "core-mirror (L3)", "core-mirror (L4)", "core-mirror (L5)", "core-mirror (D1)", "core-mirror (D2)", "core-mirror (D3)", "core-mirror (D4)", "core-mirror (D5)", "core-mirror (M3)", "core-mirror (M4)", "core-mirror (M5)", "last policy",
-    "default schedule", "constant rate", "dependence",
+    "core-mirror (L1)", "core-mirror (L3)", "core-mirror (L4)", "core-mirror (L5)",
+    "core-mirror (D1)", "core-mirror (D2)", "core-mirror (D3)", "core-mirror (D4)", "core-mirror (D5)",
+    "core-mirror (M3)", "core-mirror (M4)", "core-mirror (M5)",
+    "last policy", "default schedule", "constant rate", "dependence",
 )  # fmt: skip
 def last_policy() -> Iterable[Row]:
     """What docs/core-mirror.md proves of the last policy, and how its bounds depend on H, A, T and m."""
