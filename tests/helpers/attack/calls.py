@@ -71,7 +71,7 @@ LEFT_OUT = {
     "judge.least_queries": _INSIDE, "judge.optimal_values": _INSIDE, "judge.policy_value": _INSIDE,
     "judge.value_function": _INSIDE,
     "planning.choose": _INSIDE, "planning.certified": _INSIDE, "planning.evaluated": _INSIDE,
-    "planning.planner_by_name": _INSIDE,
+    "planning.planner_by_name": _INSIDE, "planning.TimeLimit": _INSIDE,
     "planning.default_planner": _INSIDE, "planning.documented_settings": _INSIDE, "policy.policy_of": _INSIDE,
     "theory.Advice": _RECORD, "theory.Bound": _RECORD, "theory.GapSeries": _RECORD, "theory.Row": _RECORD,
     "theory.Saddle": _RECORD,
@@ -84,7 +84,7 @@ LEFT_OUT = {
     "theory.verify": "takes seconds; the commands' generator spoils its names",
 }  # fmt: skip
 for _name in ("CoreSetup", "Doubt", "Kernels", "Planner", "ReadOut", "Setup", "Sum", "Verdict", "broken", "near_uniform",
-              "require_ask", "require_planner", "require_policy", "require_state", "unresolved", "with_reality",
+              "require_ask", "following_ask", "require_planner", "require_policy", "require_state", "unresolved", "with_reality",
               "with_watch",
               "best_K", "best_rates", "constants", "set_aside", "against_policy", "scale_of", "Earlier"):  # fmt: skip
     LEFT_OUT[f"planners.{_name}"] = _AUTHORS
