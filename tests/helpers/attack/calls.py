@@ -84,8 +84,8 @@ LEFT_OUT = {
     "theory.verify": "takes seconds; the commands' generator spoils its names",
 }  # fmt: skip
 for _name in ("CoreSetup", "Doubt", "Kernels", "Planner", "ReadOut", "Setup", "Sum", "Verdict", "broken", "near_uniform",
-              "require_ask", "following_ask", "require_planner", "require_policy", "require_state", "unresolved", "with_reality",
-              "with_watch",
+              "require_ask", "following_ask", "require_planner", "require_policy", "require_state", "unresolved",
+              "with_reality", "with_watch",
               "best_K", "best_rates", "constants", "set_aside", "against_policy", "scale_of", "Earlier"):  # fmt: skip
     LEFT_OUT[f"planners.{_name}"] = _AUTHORS
 for _name in ("Enumerated", "best_fit", "core_errors", "default_D", "duality_gap", "duality_gaps", "gradients",
