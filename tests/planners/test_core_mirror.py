@@ -92,8 +92,8 @@ FAULTS = {
     "discount dropped": ("rewards[i] + hyper.gamma * V", "rewards[i] + V"),
     "equal weights": ("weight = 2.0 / (t + 1.0)", "weight = 1.0 / t"),
     "no smaller steps": ("    return min(most, np.sqrt(", "    return max(most, np.sqrt("),
-    "half the sum": ("S = 0.5 * t * score", "S = 0.25 * t * score"),
-    "the last theta twice": ("S - score(phi, i, a, theta)", "S - 2.0 * score(phi, i, a, theta)"),
+    "half the sum": ("S = 0.5 * t * value", "S = 0.25 * t * value"),
+    "the last theta twice": ("S - value(phi, i, a, theta)", "S - 2.0 * value(phi, i, a, theta)"),
     "greedy value": ("return now - before", "return now"),
 }
 

@@ -178,15 +178,19 @@ def gain(t, phi, i, mean, theta, A):
 
     S_t is t (t - 1) / 2 times the mean; both maxima are taken of S divided by t - 1.
     """
-    if t == 1:
-        return 0.0
     now, before = -np.inf, -np.inf
     for a in range(A):
         if is_available(phi, i, a):
-            S = 0.5 * t * score(phi, i, a, mean)
+            S = 0.5 * t * value(phi, i, a, mean)
             now = max(now, S)
-            before = max(before, S - score(phi, i, a, theta))
-    return now - before
+            before = max(before, S - value(phi, i, a, theta))
+    return now - before if t > 1 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def value(phi, i, a, theta):
+    """phi(y_i, a).theta; Numba warns where `score`, which it inlines, stands in one loop twice."""
+    return score(phi, i, a, theta)
 
 
 @njit(cache=True, nogil=True)
