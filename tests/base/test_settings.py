@@ -193,7 +193,7 @@ def test_no_message_is_longer_than_a_thousand_characters(kind):
     error = kind("The state \x1b[2J is " + "1.0, " * 5000 + "and so do this.")
     assert len(str(error)) <= 1000 and "\x1b" not in str(error)
     assert str(error).startswith("The state") and str(error).endswith("and so do this.")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # so they come back from worker processes
 
 
 def test_a_state_of_ten_thousand_numbers_is_shortened():

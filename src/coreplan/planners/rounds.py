@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ def no_round(m: int) -> dict[str, Any]:
     return {"round": 0, "each": 0, "filled": 0, "told": 0, "total": np.zeros(m), "squares": np.zeros(m)}
 
 
-class InRounds(Planner):
+class InRounds(Planner, ABC):
     """The base class. A round's targets, such as r + gamma V(y), are summed per core pair, so samples need no memory.
 
     The state has `theta [d]`, whose greedy policy is read out, and the fields of `no_round`: the round's number, its samples
@@ -39,17 +40,17 @@ class InRounds(Planner):
 
     # To be defined.
 
+    @abstractmethod
     def _samples(self, state: Any) -> int | None:
         """The samples per pair of the round that the state begins, if the budget allows so many; None if it has none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _targets(self, state: Any, answers: Answers) -> FloatArray:
         """What the update averages, for each answer: `[n]`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _updated(self, state: Any, mean: FloatArray, variance: FloatArray, n: int) -> Any:
         """The state after a round of n samples per pair, from the means and variances of its targets, `[m]` each."""
-        raise NotImplementedError
 
     # To be overridden where not all pairs are sampled.
 

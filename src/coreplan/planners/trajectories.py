@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -56,7 +57,7 @@ class State(NamedTuple):
     initial_weight: FloatArray
 
 
-class OnTrajectories(Planner):
+class OnTrajectories(Planner, ABC):
     """The base class: samples along trajectories, and fits when `_due` says so.
 
     By default it follows the uniform policy, keeps all samples and fits whenever their number has doubled, and at the end.
@@ -69,9 +70,9 @@ class OnTrajectories(Planner):
 
     random: float = 1.0  # fraction of actions that are random
 
+    @abstractmethod
     def _fitted(self, state: State) -> State:
         """The state after a fit to its samples."""
-        raise NotImplementedError
 
     def _due(self, state: State) -> bool:
         """Whether to fit now: the samples have doubled (from 1/32 of the budget on), or the budget is used up."""

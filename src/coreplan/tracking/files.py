@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from .callbacks import RunInfo
 _LONGEST_LINE = 1 << 20  # characters
 
 
-class _Lines:
+class _Lines(ABC):
     """A file to which lines are added."""
 
     def __init__(self, path: Any) -> None:
@@ -37,9 +38,9 @@ class _Lines:
             self.path, ""
         )  # a place that cannot be written is an error now, not a warning later
 
+    @abstractmethod
     def own(self, line: str) -> bool:
         """Whether this can be the first line of such a file."""
-        raise NotImplementedError
 
 
 class JsonlTracker(_Lines):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ OVER = 2.0  # a base of long samples may cost this much more than there is: not 
 SWEEPS = 1500  # of one solve, at most
 
 
-class Sampling(Comparing):
+class Sampling(Comparing, ABC):
     """The part of `Refine` that samples nodes and solves."""
 
     hold: int
@@ -150,6 +151,6 @@ class Sampling(Comparing):
         )  # fmt: skip
         return self._after_solve(state)
 
+    @abstractmethod
     def _after_solve(self, state: State) -> State:
         """What comes after a solve: the rounds say it."""
-        raise NotImplementedError

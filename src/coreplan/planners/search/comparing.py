@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 from scipy.special import stdtrit
 
@@ -31,7 +32,7 @@ def needed_pairs(gains: FloatArray) -> float:
     return max(4.0 * float(gains.var(ddof=1)) / mean**2, float(PAIRS))
 
 
-class Comparing(Planner):
+class Comparing(Planner, ABC):
     """Start and found policy, side by side from common initial states; fresh pairs decide, the pilot only counts them."""
 
     start: FloatArray | None
@@ -40,11 +41,11 @@ class Comparing(Planner):
     def _reserved(self) -> int:
         return 0 if self.start is None else int(RESERVED * self.setup.budget)
 
-    def _cut(self, state: State) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _cut(self, state: State) -> int: ...
 
-    def _left(self, state: State) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _left(self, state: State) -> int: ...
 
     def _pairs(self, state: State) -> int:
         """How many pairs of rollouts come next: the pilot's, or those it asks for."""
