@@ -88,7 +88,9 @@ def bounded_influence(state: State, samples: WeightedSamples) -> WeightedSamples
     bends most for such samples (their *influence*), while a policy acts elsewhere; with weights u^-INFLUENCE it bends less.
     """
     n, k = len(samples.w), samples.phi.weight.shape[1]
-    u = uncertainty(samples.phi, inverse(state.gram, n, k, floor=0.01))
+    u = np.maximum(
+        uncertainty(samples.phi, inverse(state.gram, n, k, floor=0.01)), 1e-6
+    )  # rounding can make it 0
     return samples._replace(w=np.where(samples.w > 0.0, u**-INFLUENCE, 0.0))
 
 
